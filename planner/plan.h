@@ -1,0 +1,66 @@
+// What to keep, offload and rematerialize, and when: a list of actions in
+// execution order, with what the simulator says of it.
+#ifndef EBBTIDE_PLANNER_PLAN_H_
+#define EBBTIDE_PLANNER_PLAN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "planner/profile.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+// Actions of a graph plan (plans for chains: planner/chain_plan.h).
+struct Action {
+  enum class Do {
+    kForward,    // run forward op `index`
+    kBackward,   // run stage `index`; every value it needs is resident
+    kRecompute,  // run forward op `index` again; all its outputs become resident
+    kFree,       // value `index` leaves the device
+    kOffload,    // copy of value `index` to the host starts; its bytes leave
+                 // the device when the copy ends
+    kRestore,    // copy of value `index` back starts; its bytes are taken now
+  };
+  Do what = Do::kForward;
+  int index = 0;
+};
+
+// Everything that leaves the device leaves by an action, also values that
+// autograd lets go by itself after their last stage.
+struct Plan {
+  std::string solver;
+  bool feasible = false;
+  Time time = 0;              // the simulator's
+  Bytes peak{};               // the simulator's
+  Time lower_bound_time = 0;  // no plan within the budget is faster
+  Bytes least_budget{};       // least peak this solver knows a plan for
+  double plan_seconds = 0;
+  std::vector<Action> actions;
+};
+
+struct PlanOptions {
+  Bytes budget{};
+  std::string solver = "auto";
+  absl::Duration time_limit = absl::Seconds(5);
+  uint64_t seed = 1;
+  bool allow_offload = true;
+  bool allow_recompute = true;
+};
+
+// The best plan found within the time limit; feasible is false where no plan
+// was found (least_budget then says what would do). Errors: an invalid profile,
+// an unknown solver. Thread-safe; never touches torch.
+absl::StatusOr<Plan> MakePlan(const Profile& profile,
+                              const PlanOptions& options);
+
+std::string PlanToJson(const Plan& plan);
+absl::StatusOr<Plan> PlanFromJson(absl::string_view text,
+                                  absl::string_view origin);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_PLAN_H_
