@@ -1,0 +1,204 @@
+#include "allocator/arena.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace ebbtide {
+namespace {
+
+// Smaller pieces are not worth keeping: no request would take them.
+constexpr Bytes kSmallestRetained{64 << 10};
+
+void* RealMap(size_t size) {
+  void* address = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return address == MAP_FAILED ? nullptr : address;
+}
+
+bool RealUnmap(void* address, size_t size) {
+  return munmap(address, size) == 0;
+}
+
+}  // namespace
+
+const ArenaSystem& ArenaSystem::Real() {
+  static constexpr ArenaSystem kReal = {RealMap, RealUnmap};
+  return kReal;
+}
+
+Arena::Arena(Bytes cap, const ArenaSystem& system)
+    : system_(system), cap_(cap) {}
+
+Arena::~Arena() {
+  while (ReleaseLargest()) {
+  }
+}
+
+void* Arena::Allocate(Bytes size) {
+  const Bytes asked = RoundUpToPage(size);
+  std::lock_guard lock(mutex_);
+  try {
+    // Everything that may throw comes before the state changes.
+    live_.reserve(live_.size() + 1);
+    BlockSet::node_type node = TakeFit(asked);
+    if (!node && stats_.mapped + asked > cap_) node = TakeAndSplit(asked);
+    if (!node) {
+      Shrink(cap_ - asked);
+      node = Map(asked);
+    }
+    if (!node) {
+      Shrink(Bytes{0});
+      node = Map(asked);
+    }
+    if (!node) return nullptr;
+
+    const Block block = node.value();
+    stats_.live += block.size;
+    stats_.slack += block.size - asked;
+    live_.emplace(block.address, Live{std::move(node), asked});
+    Shrink(cap_);
+    return block.address;
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+bool Arena::Free(void* block) {
+  std::lock_guard lock(mutex_);
+  const auto it = live_.find(block);
+  if (it == live_.end()) return false;
+  const Bytes size = it->second.node.value().size;
+  stats_.live -= size;
+  stats_.slack -= size - it->second.asked;
+  stats_.retained += size;
+  retained_.insert(std::move(it->second.node));
+  live_.erase(it);
+  Shrink(cap_);
+  return true;
+}
+
+Bytes Arena::SizeOf(const void* block) const {
+  std::lock_guard lock(mutex_);
+  const auto it = live_.find(block);
+  return it == live_.end() ? Bytes{0} : it->second.asked;
+}
+
+void Arena::SetCap(Bytes cap) {
+  std::lock_guard lock(mutex_);
+  cap_ = cap;
+  Shrink(cap_);
+}
+
+ArenaStats Arena::Stats() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+// The smallest retained block with at most 1/8 of slack, or an empty node.
+Arena::BlockSet::node_type Arena::TakeFit(Bytes size) {
+  const auto it = retained_.lower_bound({size, nullptr});
+  if (it == retained_.end()) return {};
+  if (it->size > size + Bytes{Count(size) / 8}) return {};
+  stats_.retained -= it->size;
+  return retained_.extract(it);
+}
+
+// Keeps pages that are already resident where a new mapping would only replace
+// them: the front of the smallest larger block, whose rest stays retained.
+Arena::BlockSet::node_type Arena::TakeAndSplit(Bytes size) {
+  const auto it = retained_.lower_bound({size, nullptr});
+  if (it == retained_.end()) return {};
+  const Block rest = {it->size - size, it->address + Count(size)};
+  if (rest.size >= kSmallestRetained) {
+    retained_.insert(rest);
+  } else {
+    if (!system_.unmap(rest.address, Count(rest.size))) return {};
+    ++stats_.unmaps;
+    stats_.mapped -= rest.size;
+    stats_.retained -= rest.size;
+  }
+  stats_.retained -= size;
+  BlockSet::node_type node = retained_.extract(it);
+  node.value().size = size;
+  return node;
+}
+
+// A new block of exactly `size`, or an empty node.
+Arena::BlockSet::node_type Arena::Map(Bytes size) {
+  BlockSet one;
+  one.insert({size, nullptr});
+  BlockSet::node_type node = one.extract(one.begin());
+  ++stats_.maps;
+  void* const address = system_.map(Count(size));
+  if (address == nullptr) return {};
+  node.value().address = static_cast<char*>(address);
+  stats_.mapped += size;
+  stats_.high_water = std::max(stats_.high_water, stats_.mapped);
+  return node;
+}
+
+// False if there is no retained block, or the system cannot unmap it (it may
+// not split a mapping beyond vm.max_map_count).
+bool Arena::ReleaseLargest() {
+  if (retained_.empty()) return false;
+  const auto it = std::prev(retained_.end());
+  ++stats_.unmaps;
+  if (!system_.unmap(it->address, Count(it->size))) return false;
+  stats_.mapped -= it->size;
+  stats_.retained -= it->size;
+  retained_.erase(it);
+  return true;
+}
+
+void Arena::CutSlack(Live& live) {
+  Block& block = live.node.value();
+  const Bytes tail = block.size - live.asked;
+  if (tail == Bytes{0}) return;
+  ++stats_.unmaps;
+  if (!system_.unmap(block.address + Count(live.asked), Count(tail))) return;
+  block.size = live.asked;
+  stats_.mapped -= tail;
+  stats_.live -= tail;
+  stats_.slack -= tail;
+}
+
+void Arena::CutAllSlack() {
+  if (stats_.slack == Bytes{0}) return;
+  for (auto& [address, live] : live_) CutSlack(live);
+}
+
+void Arena::Shrink(Bytes target) {
+  while (stats_.mapped > target && ReleaseLargest()) {
+  }
+  if (stats_.mapped > target) CutAllSlack();
+}
+
+bool Arena::Check() const {
+  std::lock_guard lock(mutex_);
+  ArenaStats sum;
+  BlockSet all = retained_;
+  for (const Block& block : retained_) sum.retained += block.size;
+  for (const auto& [address, live] : live_) {
+    const Block& block = live.node.value();
+    if (block.address != address || live.asked > block.size) return false;
+    sum.live += block.size;
+    sum.slack += block.size - live.asked;
+    all.insert(block);
+  }
+  // No two blocks share a page.
+  std::set<std::pair<char*, Bytes>> by_address;
+  for (const Block& block : all) by_address.insert({block.address, block.size});
+  const char* end = nullptr;
+  for (const auto& [address, size] : by_address) {
+    if (address < end || Count(size) % kPageSize != 0) return false;
+    end = address + Count(size);
+  }
+  return sum.live == stats_.live && sum.slack == stats_.slack &&
+         sum.retained == stats_.retained &&
+         stats_.mapped == sum.live + sum.retained;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,114 @@
+// Large blocks of anonymous memory, mapped one by one and kept for reuse, so
+// that the resident set follows the bytes that are live. (With glibc's heap it
+// does not: freed tensors stay inside the brk heap.)
+//
+// A freed block is retained, with its pages, while everything mapped stays
+// within the cap; the largest retained blocks go back to the system first. A
+// request takes the smallest retained block that is at most 1/8 larger than it;
+// that slack is cut off once it would push the mapped bytes over the cap. When
+// the cap leaves no room for a new mapping, a larger block is split instead.
+// Live pages themselves are never refused because of the cap.
+//
+// Thread-safe, one mutex. Allocate and Free are O(log blocks) and the system
+// calls they need; cutting slack walks the live blocks. Free never allocates.
+#ifndef EBBTIDE_ALLOCATOR_ARENA_H_
+#define EBBTIDE_ALLOCATOR_ARENA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+inline constexpr int64_t kPageSize = 4096;
+
+constexpr Bytes RoundUpToPage(Bytes size) {
+  return Bytes{(Count(size) + kPageSize - 1) & ~(kPageSize - 1)};
+}
+
+// The seam to the system; tests make it fail.
+struct ArenaSystem {
+  void* (*map)(size_t size);  // nullptr on failure
+  bool (*unmap)(void* address, size_t size);
+  static const ArenaSystem& Real();
+};
+
+struct ArenaStats {
+  Bytes mapped{};      // live + retained
+  Bytes live{};        // including slack
+  Bytes slack{};       // live blocks' pages beyond what was asked for
+  Bytes retained{};    // free blocks kept for reuse
+  Bytes high_water{};  // largest `mapped` so far
+  int64_t maps = 0;    // calls of mmap and munmap
+  int64_t unmaps = 0;
+};
+
+class Arena {
+ public:
+  explicit Arena(Bytes cap, const ArenaSystem& system = ArenaSystem::Real());
+  ~Arena();  // unmaps retained blocks; live ones stay, they have users
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // Page-aligned; contents unspecified. nullptr if the system has no memory
+  // even after all retained blocks were given back. `size` must be positive.
+  void* Allocate(Bytes size);
+
+  // Returns false, and does nothing, if `block` is not live here.
+  bool Free(void* block);
+
+  // Pages asked for, as bytes: all of [block, block + SizeOf) may be read and
+  // written. 0 if `block` is not the start of a live block.
+  Bytes SizeOf(const void* block) const;
+
+  // Gives retained blocks and slack back until the mapped bytes are within
+  // `cap`, or only live pages are left.
+  void SetCap(Bytes cap);
+
+  ArenaStats Stats() const;
+
+  // Around fork(): no other thread is inside the arena between the two.
+  void LockForFork() { mutex_.lock(); }
+  void UnlockForFork() { mutex_.unlock(); }
+
+  // Recomputes all counters from the tables; for tests. O(blocks).
+  bool Check() const;
+
+ private:
+  struct Block {
+    Bytes size;
+    char* address;
+    bool operator<(const Block& other) const {
+      return size != other.size ? size < other.size : address < other.address;
+    }
+  };
+  using BlockSet = std::set<Block>;
+  // A live block carries the set node it returns to, so Free cannot fail.
+  struct Live {
+    BlockSet::node_type node;
+    Bytes asked{};
+  };
+
+  BlockSet::node_type TakeFit(Bytes size);
+  BlockSet::node_type TakeAndSplit(Bytes size);
+  BlockSet::node_type Map(Bytes size);
+  bool ReleaseLargest();
+  void CutAllSlack();
+  void CutSlack(Live& live);
+  void Shrink(Bytes target);
+
+  const ArenaSystem system_;
+  mutable std::mutex mutex_;
+  Bytes cap_;
+  ArenaStats stats_;
+  BlockSet retained_;
+  absl::flat_hash_map<const void*, Live> live_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_ARENA_H_

@@ -1,0 +1,136 @@
+#include "allocator/ledger.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace ebbtide {
+namespace {
+
+void Raise(std::atomic<int64_t>& peak, int64_t value) {
+  int64_t seen = peak.load();
+  while (seen < value && !peak.compare_exchange_weak(seen, value)) {
+  }
+}
+
+constexpr bool LeftOut(Kind kind) {
+  return kind == Kind::kSaved || kind == Kind::kScratch;
+}
+
+}  // namespace
+
+bool Ledger::TryTake(Bytes bytes, Kind kind) {
+  if (kind != Kind::kOther) CountKind(kind, Count(bytes));
+  int64_t live = live_.load(std::memory_order_relaxed);
+  do {
+    if (Count(bytes) > budget_ - live) {
+      if (kind != Kind::kOther) CountKind(kind, -Count(bytes));
+      return false;
+    }
+  } while (!live_.compare_exchange_weak(live, live + Count(bytes)));
+  Compare(live + Count(bytes));
+  return true;
+}
+
+void Ledger::Take(Bytes bytes, Kind kind) {
+  if (kind != Kind::kOther) CountKind(kind, Count(bytes));
+  Compare(live_.fetch_add(Count(bytes)) + Count(bytes));
+}
+
+void Ledger::Give(Bytes bytes, Kind kind) {
+  live_.fetch_sub(Count(bytes));
+  if (kind != Kind::kOther) CountKind(kind, -Count(bytes));
+}
+
+void Ledger::Enter(const void* block, Bytes bytes, Kind kind) {
+  {
+    std::lock_guard lock(mutex_);
+    blocks_[block] = {bytes, kind};
+  }
+  SampleCurve();
+}
+
+Bytes Ledger::OnFree(const void* block) {
+  Entry entry;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = blocks_.find(block);
+    if (it == blocks_.end()) return Bytes{0};
+    entry = it->second;
+    blocks_.erase(it);
+  }
+  Give(entry.bytes, entry.kind);
+  SampleCurve();
+  return entry.bytes;
+}
+
+bool Ledger::Retag(const void* block, Kind kind) {
+  std::lock_guard lock(mutex_);
+  const auto it = blocks_.find(block);
+  if (it == blocks_.end()) return false;
+  Entry& entry = it->second;
+  if (entry.kind == kind) return true;
+  if (kind != Kind::kOther) CountKind(kind, Count(entry.bytes));
+  if (entry.kind != Kind::kOther) CountKind(entry.kind, -Count(entry.bytes));
+  const bool joins_other = LeftOut(entry.kind) && !LeftOut(kind);
+  entry.kind = kind;
+  if (joins_other) Compare(live_);
+  return true;
+}
+
+Bytes Ledger::SizeOf(const void* block) const {
+  std::lock_guard lock(mutex_);
+  const auto it = blocks_.find(block);
+  return it == blocks_.end() ? Bytes{0} : it->second.bytes;
+}
+
+BytesByKind Ledger::LiveByKind() const {
+  BytesByKind live{};
+  Bytes rest = this->live();
+  for (int kind = 0; kind < kKinds; ++kind) {
+    live[kind] = Bytes{by_kind_[kind].load()};
+    rest -= live[kind];
+  }
+  live[static_cast<int>(Kind::kOther)] = std::max(rest, Bytes{0});
+  return live;
+}
+
+void Ledger::ResetPeak() {
+  step_peak_ = 0;
+  BeginWindow();
+}
+
+// Zero first, then the present value: an allocation in between either sees the
+// zero and raises the peak itself, or is in the value read.
+void Ledger::BeginWindow() {
+  window_peak_ = 0;
+  window_peak_other_ = 0;
+  Compare(live_);
+}
+
+void Ledger::Compare(int64_t live) {
+  if (live > window_peak_) RaisePeaks(live);
+  const int64_t other = live - left_out_;
+  if (other > window_peak_other_) Raise(window_peak_other_, other);
+}
+
+void Ledger::RaisePeaks(int64_t live) {
+  Raise(run_peak_, live);
+  Raise(step_peak_, live);
+  Raise(window_peak_, live);
+}
+
+void Ledger::CountKind(Kind kind, int64_t change) {
+  by_kind_[static_cast<int>(kind)] += change;
+  if (LeftOut(kind)) left_out_ += change;
+}
+
+void Ledger::SampleCurve() {
+  const auto handler = curve_handler_.load();
+  if (handler == nullptr) return;
+  const int64_t live = live_;
+  if (std::abs(live - last_sample_) < run_peak_ / 1000) return;
+  last_sample_ = live;
+  handler(LiveByKind());
+}
+
+}  // namespace ebbtide

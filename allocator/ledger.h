@@ -1,0 +1,124 @@
+// What is alive on the device tier, to the byte, against the budget.
+//
+// Small blocks are counted (Take, Give) and nothing else is known of them: they
+// are kOther. Large blocks are entered by address and have a kind, which may
+// change while they live.
+//
+// Peaks are exact: every value that the live total takes is compared with them,
+// from whichever thread. The peak of `other` (below) is exact while blocks are
+// retagged by the thread that allocates; else it may miss a block in flight.
+//
+// Thread-safe. Take and Give are lock-free; the large blocks' table has one
+// mutex. Nothing here allocates except Enter.
+#ifndef EBBTIDE_ALLOCATOR_LEDGER_H_
+#define EBBTIDE_ALLOCATOR_LEDGER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "planner/units.h"
+#include "profiler/kind.h"
+
+namespace ebbtide {
+
+inline constexpr Bytes kNoBudget{std::numeric_limits<int64_t>::max()};
+
+class Ledger {
+ public:
+  Ledger() = default;
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  void SetBudget(Bytes budget) { budget_ = Count(budget); }
+  Bytes budget() const { return Bytes{budget_.load()}; }
+  // live + bytes > budget.
+  bool WouldExceed(Bytes bytes) const {
+    return Count(bytes) > budget_ - Count(live());
+  }
+
+  // Counts bytes if they fit into the budget; false, and nothing, if not. No
+  // interleaving of threads takes more than the budget.
+  bool TryTake(Bytes bytes, Kind kind = Kind::kOther);
+  // Counts bytes that are taken whatever the budget says.
+  void Take(Bytes bytes, Kind kind = Kind::kOther);
+  void Give(Bytes bytes, Kind kind = Kind::kOther);
+
+  // Enters a large block whose bytes were counted as `kind` before. Throws
+  // std::bad_alloc, and enters nothing, if the table cannot grow.
+  void Enter(const void* block, Bytes bytes, Kind kind);
+
+  // Counts and enters a block.
+  void OnAllocate(const void* block, Bytes bytes, Kind kind) {
+    Take(bytes, kind);
+    Enter(block, bytes, kind);
+  }
+  // Takes the block out and returns its bytes; 0 if it is not entered.
+  Bytes OnFree(const void* block);
+  // Moves a live block's bytes to another kind; false if it is not entered.
+  bool Retag(const void* block, Kind kind);
+  // Bytes of an entered block, or 0.
+  Bytes SizeOf(const void* block) const;
+
+  Bytes live() const { return Bytes{live_.load()}; }
+  // All kinds at one moment when nothing changes meanwhile; the sum is then
+  // live().
+  BytesByKind LiveByKind() const;
+
+  // Peaks of live() since the last ResetPeak (a step) and over the run.
+  Bytes Peak() const { return Bytes{step_peak_.load()}; }
+  Bytes RunPeak() const { return Bytes{run_peak_.load()}; }
+  // Begins a window as well.
+  void ResetPeak();
+
+  // A window is a shorter stretch inside a step, such as one op. `Other` leaves
+  // out what plans move about: live - kSaved - kScratch.
+  void BeginWindow();
+  Bytes WindowPeak() const { return Bytes{window_peak_.load()}; }
+  Bytes WindowPeakOther() const { return Bytes{window_peak_other_.load()}; }
+
+  // Called, without a lock and on the thread that made the change, when large
+  // blocks have moved live() by at least 1/1000 of the run's peak since the
+  // last call. It must not enter or free blocks. nullptr: none.
+  void SetCurveHandler(void (*handler)(const BytesByKind& live)) {
+    curve_handler_ = handler;
+  }
+
+  // Around fork(): no other thread is inside the table between the two.
+  void LockForFork() { mutex_.lock(); }
+  void UnlockForFork() { mutex_.unlock(); }
+
+ private:
+  struct Entry {
+    Bytes bytes{};
+    Kind kind = Kind::kOther;
+  };
+
+  void Compare(int64_t live);
+  void RaisePeaks(int64_t live);
+  void CountKind(Kind kind, int64_t change);
+  void SampleCurve();
+
+  // What every allocation touches, on one cache line.
+  alignas(64) std::atomic<int64_t> live_ = 0;
+  std::atomic<int64_t> budget_ = Count(kNoBudget);
+  std::atomic<int64_t> left_out_ = 0;  // kSaved + kScratch
+  // window <= step <= run: a window that is not exceeded settles all three.
+  std::atomic<int64_t> window_peak_ = 0;
+  std::atomic<int64_t> window_peak_other_ = 0;
+  std::atomic<int64_t> step_peak_ = 0;
+  std::atomic<int64_t> run_peak_ = 0;
+
+  alignas(64) mutable std::mutex mutex_;
+  absl::flat_hash_map<const void*, Entry> blocks_;
+  // Not used for kOther, which is what remains of live_.
+  std::atomic<int64_t> by_kind_[kKinds] = {};
+  std::atomic<void (*)(const BytesByKind&)> curve_handler_ = nullptr;
+  std::atomic<int64_t> last_sample_ = 0;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_LEDGER_H_

@@ -1,0 +1,186 @@
+#include "allocator/ledger.h"
+
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace ebbtide {
+namespace {
+
+// Stand-ins for block addresses.
+const char kBlocks[100] = {};
+const void* Block(int i) { return &kBlocks[i]; }
+
+Bytes Live(const Ledger& ledger, Kind kind) {
+  return ledger.LiveByKind()[static_cast<int>(kind)];
+}
+
+TEST(LedgerTest, LiveBytesFollowTakesAndGives) {
+  Ledger ledger;
+  ledger.Take(Bytes{100});
+  ledger.OnAllocate(Block(0), Bytes{1000}, Kind::kGradient);
+  EXPECT_EQ(ledger.live(), Bytes{1100});
+  EXPECT_EQ(Live(ledger, Kind::kOther), Bytes{100});
+  EXPECT_EQ(Live(ledger, Kind::kGradient), Bytes{1000});
+  EXPECT_EQ(ledger.OnFree(Block(0)), Bytes{1000});
+  EXPECT_EQ(ledger.OnFree(Block(0)), Bytes{0});
+  ledger.Give(Bytes{100});
+  EXPECT_EQ(ledger.live(), Bytes{0});
+  EXPECT_EQ(Live(ledger, Kind::kGradient), Bytes{0});
+}
+
+TEST(LedgerTest, TryTakeStopsAtTheBudget) {
+  Ledger ledger;
+  ledger.SetBudget(Bytes{100});
+  EXPECT_TRUE(ledger.TryTake(Bytes{60}));
+  EXPECT_FALSE(ledger.WouldExceed(Bytes{40}));
+  EXPECT_TRUE(ledger.WouldExceed(Bytes{41}));
+  EXPECT_FALSE(ledger.TryTake(Bytes{41}, Kind::kScratch));
+  EXPECT_EQ(ledger.live(), Bytes{60});
+  EXPECT_EQ(Live(ledger, Kind::kScratch), Bytes{0});
+  EXPECT_TRUE(ledger.TryTake(Bytes{40}));
+  EXPECT_EQ(ledger.RunPeak(), Bytes{100});
+}
+
+TEST(LedgerTest, WithoutABudgetEverythingFits) {
+  Ledger ledger;
+  EXPECT_EQ(ledger.budget(), kNoBudget);
+  ledger.Take(Bytes{5});
+  EXPECT_FALSE(ledger.WouldExceed(Bytes{int64_t{1} << 62}));
+}
+
+TEST(LedgerTest, RetagMovesBytesBetweenKindsAndKeepsTheTotal) {
+  Ledger ledger;
+  ledger.OnAllocate(Block(1), Bytes{500}, Kind::kOther);
+  EXPECT_TRUE(ledger.Retag(Block(1), Kind::kSaved));
+  EXPECT_EQ(Live(ledger, Kind::kSaved), Bytes{500});
+  EXPECT_EQ(Live(ledger, Kind::kOther), Bytes{0});
+  EXPECT_TRUE(ledger.Retag(Block(1), Kind::kScratch));
+  EXPECT_EQ(Live(ledger, Kind::kSaved), Bytes{0});
+  EXPECT_EQ(ledger.live(), Bytes{500});
+  EXPECT_FALSE(ledger.Retag(Block(2), Kind::kSaved));
+  EXPECT_EQ(ledger.SizeOf(Block(1)), Bytes{500});
+  EXPECT_EQ(ledger.SizeOf(Block(2)), Bytes{0});
+}
+
+TEST(LedgerTest, StepAndRunPeaksHaveTheirOwnResets) {
+  Ledger ledger;
+  ledger.Take(Bytes{300});
+  ledger.Give(Bytes{200});
+  EXPECT_EQ(ledger.Peak(), Bytes{300});
+  ledger.ResetPeak();
+  EXPECT_EQ(ledger.Peak(), Bytes{100});
+  ledger.Take(Bytes{50});
+  EXPECT_EQ(ledger.Peak(), Bytes{150});
+  EXPECT_EQ(ledger.RunPeak(), Bytes{300});
+}
+
+TEST(LedgerTest, AWindowSeparatesOtherBytesFromSavedOnes) {
+  Ledger ledger;
+  ledger.OnAllocate(Block(0), Bytes{1000}, Kind::kSaved);
+  ledger.Take(Bytes{10});
+  ledger.BeginWindow();
+  EXPECT_EQ(ledger.WindowPeak(), Bytes{1010});
+  EXPECT_EQ(ledger.WindowPeakOther(), Bytes{10});
+  ledger.Take(Bytes{70});  // a workspace
+  ledger.OnAllocate(Block(1), Bytes{200}, Kind::kScratch);
+  ledger.Give(Bytes{70});
+  EXPECT_EQ(ledger.WindowPeak(), Bytes{1280});
+  EXPECT_EQ(ledger.WindowPeakOther(), Bytes{80});
+  // A saved block that becomes ordinary joins the other bytes.
+  ledger.Retag(Block(0), Kind::kGradient);
+  EXPECT_EQ(ledger.WindowPeakOther(), Bytes{1010});
+  ledger.BeginWindow();
+  EXPECT_EQ(ledger.Peak(), Bytes{1280});
+}
+
+std::vector<Bytes>* sampled = nullptr;
+
+TEST(LedgerTest, TheCurveIsSampledAtChangesOfAThousandthOfThePeak) {
+  std::vector<Bytes> samples;
+  sampled = &samples;
+  Ledger ledger;
+  ledger.SetCurveHandler([](const BytesByKind& live) {
+    Bytes sum{};
+    for (Bytes each : live) sum += each;
+    sampled->push_back(sum);
+  });
+  ledger.OnAllocate(Block(0), Bytes{10'000}, Kind::kOther);
+  ledger.OnAllocate(Block(1), Bytes{9}, Kind::kOther);
+  ledger.OnAllocate(Block(2), Bytes{9}, Kind::kSaved);
+  ledger.OnFree(Block(0));
+  EXPECT_EQ(samples,
+            (std::vector<Bytes>{Bytes{10'000}, Bytes{10'018}, Bytes{18}}));
+}
+
+// The ledger against the obvious sum over what is held.
+TEST(LedgerTest, RandomUseMatchesANaiveSum) {
+  std::mt19937 rng(11);
+  Ledger ledger;
+  struct Held {
+    int64_t bytes = 0;
+    Kind kind = Kind::kOther;
+  };
+  std::vector<Held> held(100);
+  int64_t peak = 0, window = 0, window_other = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const int at = rng() % 100;
+    const Kind kind = static_cast<Kind>(rng() % kKinds);
+    if (held[at].bytes == 0) {
+      held[at] = {1 + static_cast<int64_t>(rng() % 1000), kind};
+      ledger.OnAllocate(Block(at), Bytes{held[at].bytes}, kind);
+    } else if (rng() % 2 == 0) {
+      held[at].kind = kind;
+      ASSERT_TRUE(ledger.Retag(Block(at), kind));
+    } else {
+      ASSERT_EQ(ledger.OnFree(Block(at)), Bytes{held[at].bytes});
+      held[at] = {};
+    }
+    int64_t live = 0, other = 0;
+    BytesByKind by_kind{};
+    for (const Held& each : held) {
+      live += each.bytes;
+      by_kind[static_cast<int>(each.kind)] += Bytes{each.bytes};
+      if (each.kind != Kind::kSaved && each.kind != Kind::kScratch) {
+        other += each.bytes;
+      }
+    }
+    peak = std::max(peak, live);
+    window = std::max(window, live);
+    window_other = std::max(window_other, other);
+    ASSERT_EQ(ledger.live(), Bytes{live});
+    ASSERT_EQ(ledger.LiveByKind(), by_kind);
+    ASSERT_EQ(ledger.RunPeak(), Bytes{peak});
+    ASSERT_EQ(ledger.WindowPeak(), Bytes{window});
+    ASSERT_EQ(ledger.WindowPeakOther(), Bytes{window_other});
+    if (rng() % 50 == 0) {
+      ledger.BeginWindow();
+      window = live;
+      window_other = other;
+    }
+  }
+}
+
+TEST(LedgerTest, ThreadsTogetherNeverTakeMoreThanTheBudget) {
+  Ledger ledger;
+  ledger.SetBudget(Bytes{1000});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&ledger, t] {
+      for (int i = 0; i < 20000; ++i) {
+        const Bytes bytes{100 + (i * 37 + t) % 400};
+        if (ledger.TryTake(bytes)) ledger.Give(bytes);
+        if (i % 100 == 0) ledger.BeginWindow();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ledger.live(), Bytes{0});
+  EXPECT_LE(ledger.RunPeak(), Bytes{1000});
+  EXPECT_GT(ledger.RunPeak(), Bytes{400});
+}
+
+}  // namespace
+}  // namespace ebbtide
