@@ -98,7 +98,7 @@ def state_hash(model: nn.Module, optimizer: torch.optim.Optimizer) -> str:
     ]
     for tensor in tensors_of(state):
         flat = tensor.detach().contiguous().reshape(-1)
-        digest.update(flat.view(torch.uint8).numpy())
+        digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

@@ -1,0 +1,115 @@
+// The library for LD_PRELOAD. It has no torch symbol and does one of three
+// things, once, in its constructor:
+//   - nothing, unless EBBTIDE_BUDGET or EBBTIDE_RECORD is set;
+//   - in a program that links libtorch_cpu: opens libebbtide.so beside it and
+//     starts it;
+//   - in any other program (python, or a shell that will start one): puts the
+//     folder with the torch.backends entry point first on PYTHONPATH, which
+//     Python reads after every constructor has run.
+// A failure is one line on standard error and leaves the program alone.
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int IsSet(const char* name) {
+  const char* value = getenv(name);
+  return value != NULL && value[0] != '\0';
+}
+
+static int Wanted(void) {
+  const char* disable = getenv("EBBTIDE_DISABLE");
+  if (disable != NULL && disable[0] != '\0' && strcmp(disable, "0") != 0) {
+    return 0;
+  }
+  return IsSet("EBBTIDE_BUDGET") || IsSet("EBBTIDE_RECORD");
+}
+
+static int NamesTorch(struct dl_phdr_info* info, size_t size, void* data) {
+  (void)size;
+  (void)data;
+  const char* slash = strrchr(info->dlpi_name, '/');
+  const char* name = slash == NULL ? info->dlpi_name : slash + 1;
+  return strncmp(name, "libtorch_cpu.so", strlen("libtorch_cpu.so")) == 0;
+}
+
+// Writes the folder of this library, without a slash at its end.
+static int OwnFolder(char* folder, size_t size) {
+  static const char kHere = 0;
+  Dl_info info;
+  if (dladdr(&kHere, &info) == 0) return 0;
+  char path[PATH_MAX];
+  if (realpath(info.dli_fname, path) == NULL) return 0;
+  char* slash = strrchr(path, '/');
+  if (slash == NULL) return 0;
+  *slash = '\0';
+  return snprintf(folder, size, "%s", path) < (int)size;
+}
+
+// The core NEEDs libtorch_cpu, so opening it makes the loader run libtorch's
+// initialisers first even though this constructor runs before them.
+static void StartCore(const char* folder) {
+  char path[PATH_MAX];
+  if (snprintf(path, sizeof path, "%s/libebbtide.so", folder) >=
+      (int)sizeof path) {
+    fprintf(stderr, "ebbtide: off: the path %s is too long\n", folder);
+    return;
+  }
+  void* core = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (core == NULL) {
+    fprintf(stderr, "ebbtide: off: %s\n", dlerror());
+    return;
+  }
+  int (*start)(const char*);
+  *(void**)&start = dlsym(core, "ebbtide_start");
+  if (start == NULL) {
+    fprintf(stderr, "ebbtide: off: %s\n", dlerror());
+    return;
+  }
+  // Nonzero: the core has said why in its own line.
+  (void)start("preload");
+}
+
+static void PrependToPythonPath(const char* folder) {
+  char boot[PATH_MAX];
+  char joined[PATH_MAX];
+  if (snprintf(joined, sizeof joined, "%s/../boot", folder) >=
+          (int)sizeof joined ||
+      realpath(joined, boot) == NULL) {
+    fprintf(stderr, "ebbtide: off: no folder %s/../boot\n", folder);
+    return;
+  }
+  const char* old = getenv("PYTHONPATH");
+  if (old == NULL || old[0] == '\0') {
+    setenv("PYTHONPATH", boot, 1);
+    return;
+  }
+  const size_t length = strlen(boot);
+  const int first = strncmp(old, boot, length) == 0 &&
+                    (old[length] == ':' || old[length] == '\0');
+  if (first) return;  // a parent process has done it
+  const size_t size = length + 1 + strlen(old) + 1;
+  char* path = malloc(size);
+  if (path == NULL) return;
+  snprintf(path, size, "%s:%s", boot, old);
+  setenv("PYTHONPATH", path, 1);
+  free(path);
+}
+
+__attribute__((constructor)) static void Preload(void) {
+  if (!Wanted()) return;
+  char folder[PATH_MAX];
+  if (!OwnFolder(folder, sizeof folder)) {
+    fprintf(stderr, "ebbtide: off: cannot find the preload library's folder\n");
+    return;
+  }
+  if (dl_iterate_phdr(NamesTorch, NULL) != 0) {
+    StartCore(folder);
+  } else {
+    PrependToPythonPath(folder);
+  }
+}

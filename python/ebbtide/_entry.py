@@ -1,0 +1,72 @@
+"""Opens ebbtide's core while `import torch` ends, if the environment asks.
+
+`start` is an entry point of the group `torch.backends`. An exception that
+leaves it would abort the user's `import torch`, so none does: every failure is
+one line on standard error, and training goes on unmanaged.
+
+The file is also loaded by its path, without the package around it
+(boot/ebbtide_boot.py), so it imports nothing from the package and no torch.
+"""
+
+import ctypes
+import os
+import sys
+import types
+from pathlib import Path
+
+# Two entry points can meet in one process: the installed one and the one that
+# the preload library adds. They see each other by this name in sys.modules.
+_MARK = "_ebbtide_core"
+
+_LIBRARIES = Path(__file__).resolve().parent / "lib"
+
+
+def wanted(environment: "os._Environ[str] | dict[str, str]") -> bool:
+    """Whether these variables ask for ebbtide at all."""
+    if environment.get("EBBTIDE_DISABLE", "") not in ("", "0"):
+        return False
+    return bool(environment.get("EBBTIDE_BUDGET") or environment.get("EBBTIDE_RECORD"))
+
+
+def start() -> None:
+    """Starts the core once per process; called by `import torch`."""
+    try:
+        if wanted(os.environ):
+            _open_core()
+    except Exception as error:  # an exception here would end `import torch`
+        _say_off(f"{type(error).__name__}: {error}")
+
+
+def running_core() -> ctypes.CDLL | None:
+    """The core of this process, or None when it was not started."""
+    mark = sys.modules.get(_MARK)
+    return getattr(mark, "core", None)
+
+
+def _open_core() -> None:
+    library = _LIBRARIES / "libebbtide.so"
+    mark = sys.modules.get(_MARK)
+    if mark is not None and getattr(mark, "path", None) == library:
+        return
+    built_for = (_LIBRARIES / "torch_version").read_text().strip()
+    running = sys.modules["torch"].__version__
+    if _minor(running) != _minor(built_for):
+        _say_off(f"built for torch {_minor(built_for)}, this is torch {running}")
+        return
+    core = ctypes.CDLL(str(library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+    if mark is None:
+        mark = types.ModuleType(_MARK)
+        mark.__dict__["path"] = library
+        sys.modules[_MARK] = mark
+    # Nonzero: the core has said why in its own line.
+    if core.ebbtide_start(b"environment") == 0:
+        mark.__dict__["core"] = core
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split("+")[0].split(".")[:2])
+
+
+def _say_off(why: str) -> None:
+    line = " ".join(why.split())
+    print(f"ebbtide: off: {line}", file=sys.stderr, flush=True)
