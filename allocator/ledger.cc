@@ -42,22 +42,22 @@ void Ledger::Give(Bytes bytes, Kind kind) {
 }
 
 void Ledger::Enter(const void* block, Bytes bytes, Kind kind) {
-  {
-    std::lock_guard lock(mutex_);
-    blocks_[block] = {bytes, kind};
-  }
-  SampleCurve();
+  std::lock_guard lock(mutex_);
+  blocks_[block] = {bytes, kind};
+}
+
+Ledger::Entry Ledger::Leave(const void* block) {
+  std::lock_guard lock(mutex_);
+  const auto it = blocks_.find(block);
+  if (it == blocks_.end()) return {};
+  const Entry entry = it->second;
+  blocks_.erase(it);
+  return entry;
 }
 
 Bytes Ledger::OnFree(const void* block) {
-  Entry entry;
-  {
-    std::lock_guard lock(mutex_);
-    const auto it = blocks_.find(block);
-    if (it == blocks_.end()) return Bytes{0};
-    entry = it->second;
-    blocks_.erase(it);
-  }
+  const Entry entry = Leave(block);
+  if (entry.bytes == Bytes{0}) return Bytes{0};
   Give(entry.bytes, entry.kind);
   SampleCurve();
   return entry.bytes;

@@ -54,8 +54,16 @@ class Ledger {
   void OnAllocate(const void* block, Bytes bytes, Kind kind) {
     Take(bytes, kind);
     Enter(block, bytes, kind);
+    SampleCurve();
   }
-  // Takes the block out and returns its bytes; 0 if it is not entered.
+  // What Enter noted, taken out; the bytes stay counted until Give. Zero bytes
+  // if the block is not entered.
+  struct Entry {
+    Bytes bytes{};
+    Kind kind = Kind::kOther;
+  };
+  Entry Leave(const void* block);
+  // Takes a block out and gives its bytes back; 0 if it is not entered.
   Bytes OnFree(const void* block);
   // Moves a live block's bytes to another kind; false if it is not entered.
   bool Retag(const void* block, Kind kind);
@@ -81,25 +89,21 @@ class Ledger {
 
   // Called, without a lock and on the thread that made the change, when large
   // blocks have moved live() by at least 1/1000 of the run's peak since the
-  // last call. It must not enter or free blocks. nullptr: none.
+  // last call. It must not enter or free blocks. nullptr: none. Who uses Enter
+  // and Leave calls SampleCurve when the change is complete.
   void SetCurveHandler(void (*handler)(const BytesByKind& live)) {
     curve_handler_ = handler;
   }
+  void SampleCurve();
 
   // Around fork(): no other thread is inside the table between the two.
   void LockForFork() { mutex_.lock(); }
   void UnlockForFork() { mutex_.unlock(); }
 
  private:
-  struct Entry {
-    Bytes bytes{};
-    Kind kind = Kind::kOther;
-  };
-
   void Compare(int64_t live);
   void RaisePeaks(int64_t live);
   void CountKind(Kind kind, int64_t change);
-  void SampleCurve();
 
   // What every allocation touches, on one cache line.
   alignas(64) std::atomic<int64_t> live_ = 0;

@@ -160,7 +160,7 @@ TEST(ArenaTest, RandomUseKeepsEveryByteAndTheCap) {
   };
   std::vector<Held> held;
   Bytes live{};
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < 1500; ++i) {
     if (held.size() < 20 && rng() % 2 == 0) {
       const int64_t size = 1 + rng() % (2 << 20);
       auto* data = static_cast<unsigned char*>(arena.Allocate(Bytes{size}));

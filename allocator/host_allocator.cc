@@ -1,0 +1,158 @@
+#include "allocator/host_allocator.h"
+
+#include <malloc.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+namespace ebbtide {
+namespace {
+
+thread_local bool in_handler = false;
+
+// Marks this thread as inside a handler, also when the handler throws.
+class HandlerScope {
+ public:
+  HandlerScope() { in_handler = true; }
+  ~HandlerScope() { in_handler = false; }
+};
+
+struct FreeBlock {
+  void operator()(void* block) const { free(block); }
+};
+
+}  // namespace
+
+HostAllocator& HostAllocator::Global() {
+  static HostAllocator* const allocator = new HostAllocator;
+  return *allocator;
+}
+
+void* HostAllocator::Allocate(size_t size, Kind kind) {
+  if (size >= kLarge) {
+    // No machine has such an amount; adding to it would overflow.
+    if (size > static_cast<size_t>(INT64_MAX) / 2) return nullptr;
+    return AllocateLarge(RoundUpToPage(Bytes{static_cast<int64_t>(size)}),
+                         kind);
+  }
+  if (size == 0) return nullptr;
+  void* block = nullptr;
+  if (posix_memalign(&block, kAlignment, size) != 0) return nullptr;
+  const Bytes usable{static_cast<int64_t>(malloc_usable_size(block))};
+  if (!ledger_.TryTake(usable)) CountSmall(block, usable);
+  return block;
+}
+
+void HostAllocator::CountSmall(void* block, Bytes size) {
+  std::unique_ptr<void, FreeBlock> owner(block);
+  Admit(size, Kind::kOther);
+  owner.release();
+}
+
+void* HostAllocator::AllocateLarge(Bytes size, Kind kind) {
+  Admit(size, kind);
+  large_ += Count(size);
+  if (const Bytes cap = ArenaCap(); Count(cap) != cap_.exchange(Count(cap))) {
+    arena_.SetCap(cap);
+  }
+  void* block = arena_.Allocate(size);
+  while (block == nullptr && Relieve(size)) block = arena_.Allocate(size);
+  if (block != nullptr) {
+    try {
+      ledger_.Enter(block, size, kind);
+      ledger_.SampleCurve();
+      return block;
+    } catch (const std::bad_alloc&) {
+      arena_.Free(block);
+    }
+  }
+  ledger_.Give(size, kind);
+  large_ -= Count(size);
+  return nullptr;
+}
+
+void HostAllocator::FreeSmall(void* block) {
+  const Bytes usable{static_cast<int64_t>(malloc_usable_size(block))};
+  free(block);
+  ledger_.Give(usable);
+}
+
+// The entry leaves before the address can be handed out again, the bytes are
+// given back after the pages are free.
+void HostAllocator::FreeLarge(void* block) {
+  const Ledger::Entry entry = ledger_.Leave(block);
+  if (!arena_.Free(block)) return;
+  large_ -= Count(entry.bytes);
+  ledger_.Give(entry.bytes, entry.kind);
+  ledger_.SampleCurve();
+}
+
+void HostAllocator::Free(void* block) {
+  if (block == nullptr) return;
+  const bool may_be_large = reinterpret_cast<uintptr_t>(block) % kPageSize == 0;
+  if (may_be_large && arena_.SizeOf(block) != Bytes{0}) {
+    FreeLarge(block);
+  } else {
+    FreeSmall(block);
+  }
+}
+
+void HostAllocator::SetBudget(Bytes budget) {
+  ledger_.SetBudget(budget);
+  const Bytes cap = ArenaCap();
+  cap_ = Count(cap);
+  arena_.SetCap(cap);
+}
+
+Overruns HostAllocator::overruns() const {
+  return {overruns_, Bytes{first_wanted_.load()}, Bytes{first_budget_.load()}};
+}
+
+void HostAllocator::BeforeFork() {
+  ledger_.LockForFork();
+  arena_.LockForFork();
+}
+
+void HostAllocator::AfterFork() {
+  arena_.UnlockForFork();
+  ledger_.UnlockForFork();
+}
+
+// Counts `size` in the ledger, after evictions if need be. Throws only what the
+// overrun handler throws, with nothing counted.
+void HostAllocator::Admit(Bytes size, Kind kind) {
+  for (;;) {
+    if (ledger_.TryTake(size, kind)) return;
+    const Bytes needed = ledger_.live() + size - ledger_.budget();
+    if (!Relieve(needed)) break;
+  }
+  const Bytes budget = ledger_.budget();
+  const Bytes wanted = ledger_.live() + size;
+  if (overruns_.fetch_add(1) == 0) {
+    first_wanted_ = Count(wanted);
+    first_budget_ = Count(budget);
+  }
+  if (const OverrunHandler handler = on_overrun_; handler && !in_handler) {
+    HandlerScope scope;
+    handler(wanted, budget);
+  }
+  ledger_.Take(size, kind);
+}
+
+bool HostAllocator::Relieve(Bytes needed) {
+  const PressureHandler handler = on_pressure_;
+  if (handler == nullptr || in_handler) return false;
+  HandlerScope scope;
+  return handler(needed);
+}
+
+// The arena may keep what small blocks leave of the budget.
+Bytes HostAllocator::ArenaCap() const {
+  const Bytes budget = ledger_.budget();
+  if (budget == kNoBudget) return kNoBudget;
+  return budget - (ledger_.live() - Bytes{large_.load()});
+}
+
+}  // namespace ebbtide
