@@ -19,7 +19,8 @@ struct Action {
   enum class Do {
     kForward,    // run forward op `index`
     kBackward,   // run stage `index`; every value it needs is resident
-    kRecompute,  // run forward op `index` again; all its outputs become resident
+    kRecompute,  // run forward op `index` again; all its outputs become
+                 // resident
     kFree,       // value `index` leaves the device
     kOffload,    // copy of value `index` to the host starts; its bytes leave
                  // the device when the copy ends
@@ -27,12 +28,21 @@ struct Action {
   };
   Do what = Do::kForward;
   int index = 0;
+
+  friend bool operator==(const Action&, const Action&) = default;
 };
 
+// Order: every forward op once, then every stage once, both in the profile's
+// order; recomputes and restores only after the last forward op; frees and
+// offloads only after the value's `released`. A value is out of reach from the
+// start of its offload to the end of its restore. What the script holds past
+// the last stage (released = ops + stages) stays; all else is gone at the end.
+//
 // Everything that leaves the device leaves by an action, also values that
 // autograd lets go by itself after their last stage.
 struct Plan {
   std::string solver;
+  Bytes budget{};
   bool feasible = false;
   Time time = 0;              // the simulator's
   Bytes peak{};               // the simulator's
@@ -47,6 +57,10 @@ struct PlanOptions {
   std::string solver = "auto";
   absl::Duration time_limit = absl::Seconds(5);
   uint64_t seed = 1;
+  // Evaluations of the search; 0: as many as the time limit allows. With a
+  // number the plan is the same on every machine, as long as the time limit
+  // does not end the search first.
+  int64_t evaluations = 0;
   bool allow_offload = true;
   bool allow_recompute = true;
 };
@@ -57,6 +71,21 @@ struct PlanOptions {
 absl::StatusOr<Plan> MakePlan(const Profile& profile,
                               const PlanOptions& options);
 
+// The least peak that a plan is known for within the time limit, and what makes
+// it: the instant of that plan that needs most, "op 12 aten::mm" or "stage 3
+// MmBackward0".
+struct FloorResult {
+  Bytes bytes{};
+  int instant = 0;  // as in planner/profile.h; ops + stages: the tail
+  std::string name;
+};
+absl::StatusOr<FloorResult> Floor(const Profile& profile,
+                                  const PlanOptions& options);
+
+// Text form: {"kind":"plan","version":1,...}; reads what it writes, bit for
+// bit. Actions are {"do":"forward"|"recompute","op":i}, {"do":"backward",
+// "stage":t} and {"do":"free"|"offload"|"restore","value":v}. Indices are
+// checked against a profile by Validate, not here.
 std::string PlanToJson(const Plan& plan);
 absl::StatusOr<Plan> PlanFromJson(absl::string_view text,
                                   absl::string_view origin);

@@ -35,11 +35,13 @@ struct Value {
   // from `op` on.
   bool saved = false;
   // A plan may keep it across the loss. False for values that no pack shows.
+  // Means something for saved values only: others die at `released`.
   bool retainable = false;
   // A plan may offload it.
   bool movable = false;
-  // First instant at whose end nobody but autograd holds it; at least `op`. A
-  // plan may free it after that instant, not before.
+  // First instant at whose end nobody but autograd holds it; at least `op` and
+  // the last forward op that reads it, at most ops + stages (held past the last
+  // stage). A plan may free it after that instant, not before.
   int released = 0;
 };
 
@@ -80,9 +82,10 @@ struct Profile {
 };
 
 // Ok if indices are in range, ops are in topological order (an op reads only
-// values of earlier ops), each value is an output of exactly its op, sizes and
-// times are finite and not negative, sums do not overflow, during >= before,
-// released >= op. The message names the place ("values[3].bytes").
+// values of earlier ops that are not released yet), each value is an output of
+// exactly its op, sizes and times are finite and not negative, sums do not
+// overflow, during >= before, released >= op. The message names the place
+// ("values[3].bytes").
 absl::Status CheckProfile(const Profile& profile);
 
 // Text form: {"kind":"profile","version":1,...}; reads what it writes, bit for
@@ -91,7 +94,7 @@ std::string ProfileToJson(const Profile& profile);
 absl::StatusOr<Profile> ProfileFromJson(absl::string_view text,
                                         absl::string_view origin);
 
-// Bytes of saved values at the unmanaged peak, and that peak.
+// Most live bytes of a step that keeps every saved value until its last need.
 Bytes UnmanagedPeak(const Profile& profile);
 // Sum of times of all ops and stages: the step without any overhead.
 Time BaseTime(const Profile& profile);

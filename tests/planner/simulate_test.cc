@@ -1,0 +1,75 @@
+#include "planner/simulate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/planner/profiles.h"
+
+namespace ebbtide {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Bytes kPlenty{1000};
+
+std::string MessageOf(const absl::Status& status) {
+  return std::string(status.message());
+}
+
+TEST(SimulateTest, KeepingAllTakesTheBaseTimeAndTheUnmanagedPeak) {
+  const Profile p = ThreeOps();
+  const auto simulation = Simulate(p, kKeep, kPlenty);
+  ASSERT_EQ(simulation.status(), absl::OkStatus());
+  EXPECT_EQ(simulation->time, BaseTime(p));
+  EXPECT_EQ(simulation->peak, UnmanagedPeak(p));
+  EXPECT_EQ(simulation->curve,
+            (std::vector<Bytes>{Bytes{5}, Bytes{13}, Bytes{15}, Bytes{15},
+                                Bytes{13}, Bytes{5}, Bytes{3}}));
+}
+
+TEST(SimulateTest, ARecomputeTakesItsTimeAndItsScratch) {
+  const auto simulation = Simulate(ThreeOps(), kRebuild, kPlenty);
+  ASSERT_EQ(simulation.status(), absl::OkStatus());
+  EXPECT_EQ(simulation->time, 100);
+  EXPECT_EQ(simulation->curve[3], Bytes{15});
+}
+
+TEST(SimulateTest, AnOffloadLeavesWhenItsCopyEnds) {
+  Profile p = ThreeOps();
+  p.d2h = 1;    // 4 bytes: [20, 24), while op 2 runs in [20, 30)
+  p.h2d = 0.4;  // 4 bytes: 10 after the end of stage 0 at 50
+  const auto simulation = Simulate(p, kMove, kPlenty);
+  ASSERT_EQ(simulation.status(), absl::OkStatus());
+  EXPECT_EQ(simulation->curve[2], Bytes{15});
+  EXPECT_EQ(simulation->curve[3], Bytes{11});
+  EXPECT_EQ(simulation->stall, 10);
+  EXPECT_EQ(simulation->time, 100);
+}
+
+TEST(SimulateTest, AnOpWaitsForARunningOffloadThatMakesRoom) {
+  Profile p = ThreeOps();
+  p.d2h = p.h2d = 1;
+  // Op 2 needs 15 bytes beside a; the copy of a ends at 24.
+  const auto simulation = Simulate(p, kMove, Bytes{13});
+  ASSERT_EQ(simulation.status(), absl::OkStatus());
+  EXPECT_EQ(simulation->peak, Bytes{13});
+  EXPECT_EQ(simulation->time, 90 + 4 + 4);
+}
+
+TEST(SimulateTest, APlanAboveTheBudgetNamesTheInstant) {
+  const auto simulation = Simulate(ThreeOps(), kKeep, Bytes{14});
+  EXPECT_EQ(simulation.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(MessageOf(simulation.status()),
+            "actions[2]: op 2 make_c needs 15 bytes, the budget is 14");
+}
+
+TEST(SimulateTest, TheHostHasItsOwnLimit) {
+  Profile p = ThreeOps();
+  p.d2h = p.h2d = 1;
+  p.host = Bytes{3};
+  EXPECT_THAT(MessageOf(Simulate(p, kMove, kPlenty).status()),
+              HasSubstr("the host would hold 4 bytes, its room is 3"));
+}
+
+}  // namespace
+}  // namespace ebbtide
