@@ -19,7 +19,7 @@ if(TorchWheel_FOUND AND NOT TARGET TorchWheel::torch)
   # NDEBUG always: at::RecordFunction has other members without it.
   set_target_properties(TorchWheel::torch PROPERTIES
     INTERFACE_COMPILE_DEFINITIONS "_GLIBCXX_USE_CXX11_ABI=1;NDEBUG"
-    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES
+    INTERFACE_INCLUDE_DIRECTORIES
       "${TorchWheel_ROOT}/include;${TorchWheel_ROOT}/include/torch/csrc/api/include"
     INTERFACE_LINK_LIBRARIES
       "${TorchWheel_ROOT}/lib/libc10.so;${TorchWheel_ROOT}/lib/libtorch_cpu.so")
