@@ -1,7 +1,8 @@
 """Entry point of a process that has the preload library but not the package.
 
 The preload library puts this folder on PYTHONPATH; `import torch` finds the
-dist-info beside this file and calls `start`.
+egg-info beside this file and calls `start`. It is an egg-info because wheels
+may not carry a second dist-info.
 """
 
 import importlib.util
