@@ -119,13 +119,16 @@ bool IsAligned(const void* data) {
   return reinterpret_cast<uintptr_t>(data) % kPageSize == 0;
 }
 
-Bytes FileSizeLimit() {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
-      limit.rlim_cur > static_cast<rlim_t>(INT64_MAX)) {
-    return Bytes{INT64_MAX};
+// The smaller of `asked` (negative: none) and what the system lets this process
+// write.
+Bytes FileSizeLimit(Bytes asked) {
+  const Bytes limit = asked < Bytes{0} ? Bytes{INT64_MAX} : asked;
+  rlimit system = {};
+  if (getrlimit(RLIMIT_FSIZE, &system) != 0 ||
+      system.rlim_cur > static_cast<rlim_t>(Count(limit))) {
+    return limit;
   }
-  return Bytes{static_cast<int64_t>(limit.rlim_cur)};
+  return Bytes{static_cast<int64_t>(system.rlim_cur)};
 }
 
 }  // namespace
@@ -155,7 +158,7 @@ absl::StatusOr<std::unique_ptr<SpillFile>> SpillFile::Open(
   std::unique_ptr<SpillFile> spill(new SpillFile(
       file, directory,
       name != nullptr ? name : absl::StrFormat("file system %#x", stats.f_type),
-      std::min(limit, FileSizeLimit()), system));
+      FileSizeLimit(limit), system));
   spill->ProbeDirect();
   return spill;
 }

@@ -137,7 +137,7 @@ TEST(SpillFileTest, AFileSizeLimitOfTheProcessHoldsInsteadOfKilling) {
   getrlimit(RLIMIT_FSIZE, &old);
   const rlimit small = {.rlim_cur = 1 << 20, .rlim_max = old.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  const auto file = MustOpen(MiB(100));
+  const auto file = MustOpen(Bytes{-1});
   EXPECT_EQ(file->limit(), MiB(1));
   Block block(1 << 20);
   EXPECT_TRUE(file->Write(*file->Take(MiB(1)), block.data(), MiB(1)).ok());
