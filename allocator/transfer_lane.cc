@@ -1,7 +1,5 @@
 #include "allocator/transfer_lane.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,10 +8,10 @@
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "profiler/detached_thread.h"
 
 namespace ebbtide {
 namespace {
@@ -37,21 +35,6 @@ class Rate {
   double bytes_ = 0;
   double seconds_ = 0;
   std::atomic<double> per_second_ = 0;
-};
-
-// A thread inherits the mask it is created under; the program's signals are for
-// the program's threads.
-class BlockSignals {
- public:
-  BlockSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
 };
 
 absl::Status Guarded(absl::AnyInvocable<absl::Status()>& copy) {
@@ -102,18 +85,12 @@ struct LaneCore : std::enable_shared_from_this<LaneCore> {
 
 // Under the mutex.
 bool LaneCore::Start() {
-  try {
-    BlockSignals scope;
-    std::thread([core = shared_from_this()] { core->Loop(); }).detach();
-  } catch (const std::exception&) {
-    return false;
-  }
-  running = true;
-  return true;
+  running =
+      StartDetachedThread(name, [core = shared_from_this()] { core->Loop(); });
+  return running;
 }
 
 void LaneCore::Loop() {
-  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
   std::unique_lock lock(mutex);
   for (;;) {
     work.wait(lock, [&] { return stop || !queue.empty(); });
