@@ -1,0 +1,72 @@
+#include "allocator/torch_cpu_allocator.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+namespace ebbtide {
+namespace {
+
+thread_local Kind kind_here = Kind::kOther;
+
+void DeleteSmall(void* block) {
+  // What torch.profiler's profile_memory reads; it looks at its own switch.
+  c10::profiledCPUMemoryReporter().Delete(block);
+  HostAllocator::Global().FreeSmall(block);
+}
+
+void DeleteLarge(void* block) {
+  c10::profiledCPUMemoryReporter().Delete(block);
+  HostAllocator::Global().FreeLarge(block);
+}
+
+void DeleteEither(void* block) {
+  c10::profiledCPUMemoryReporter().Delete(block);
+  HostAllocator::Global().Free(block);
+}
+
+class CpuAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t size) override {
+    const c10::Device cpu(c10::DeviceType::CPU);
+    if (size == 0) return {nullptr, nullptr, &DeleteSmall, cpu};
+    void* block = HostAllocator::Global().Allocate(size, kind_here);
+    TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr,
+                     "ebbtide: CPU out of memory: the system has no ", size,
+                     " bytes left");
+    c10::profiledCPUMemoryReporter().New(block, size);
+    // Context and data are the same, which keeps raw_allocate working.
+    return {block, block,
+            HostAllocator::IsLarge(size) ? &DeleteLarge : &DeleteSmall, cpu};
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return &DeleteEither; }
+
+  void copy_data(void* to, const void* from, size_t count) const override {
+    default_copy_data(to, from, count);
+  }
+};
+
+CpuAllocator* ours = nullptr;
+
+}  // namespace
+
+void InstallCpuAllocator() {
+  ours = new CpuAllocator;
+  c10::SetCPUAllocator(ours, /*priority=*/100);
+}
+
+bool CpuAllocatorIsOurs() { return c10::GetCPUAllocator() == ours; }
+
+bool IsFromOurAllocator(const c10::Storage& storage) {
+  const c10::DeleterFnPtr deleter = storage.data_ptr().get_deleter();
+  return deleter == &DeleteLarge || deleter == &DeleteSmall;
+}
+
+AllocationKind::AllocationKind(Kind kind) : outer_(kind_here) {
+  kind_here = kind;
+}
+
+AllocationKind::~AllocationKind() { kind_here = outer_; }
+
+}  // namespace ebbtide

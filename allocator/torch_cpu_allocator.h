@@ -1,0 +1,34 @@
+// Plugs HostAllocator into PyTorch as the CPU allocator (cpu-mode.md 2).
+#ifndef EBBTIDE_ALLOCATOR_TORCH_CPU_ALLOCATOR_H_
+#define EBBTIDE_ALLOCATOR_TORCH_CPU_ALLOCATOR_H_
+
+#include <c10/core/Storage.h>
+
+#include "allocator/host_allocator.h"
+
+namespace ebbtide {
+
+// Replaces c10's CPU allocator. Tensors made before keep their own deleters.
+void InstallCpuAllocator();
+
+// False once somebody has replaced it.
+bool CpuAllocatorIsOurs();
+
+// Whether freeing the storage gives its bytes back to our allocator.
+bool IsFromOurAllocator(const c10::Storage& storage);
+
+// While it lives, large blocks of this thread count as `kind`.
+class AllocationKind {
+ public:
+  explicit AllocationKind(Kind kind);
+  ~AllocationKind();
+  AllocationKind(const AllocationKind&) = delete;
+  AllocationKind& operator=(const AllocationKind&) = delete;
+
+ private:
+  Kind outer_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_TORCH_CPU_ALLOCATOR_H_

@@ -1,0 +1,59 @@
+// The plain C interface through which Python and the preload library reach the
+// core. No exception leaves it.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include "hooks/runtime.h"
+#include "hooks/settings.h"
+
+namespace {
+
+void PrintClosingLine() {
+  try {
+    const std::string line = ebbtide::Runtime::Global().Finish();
+    if (!line.empty()) std::fprintf(stderr, "%s\n", line.c_str());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ebbtide: no closing line: %s\n", error.what());
+  }
+}
+
+int Refuse(const std::string& why) {
+  std::fprintf(stderr, "ebbtide: off: %s\n", why.c_str());
+  return 1;
+}
+
+}  // namespace
+
+extern "C" {
+
+// Starts ebbtide as the environment says. 0: started, or nothing asked for;
+// 1: refused, one line printed. `origin` names who asks, for that line.
+__attribute__((visibility("default"))) int ebbtide_start(const char* origin) {
+  try {
+    static bool started = false;
+    if (started) return 0;
+    auto settings = ebbtide::SettingsFromEnvironment();
+    if (!settings.ok()) {
+      return Refuse(std::string(settings.status().message()));
+    }
+    if (!settings->budget && settings->record.empty()) return 0;
+    // A second copy of the library in the process finds the first one's mark.
+    if (std::getenv("EBBTIDE_LOADED_PID") != nullptr &&
+        std::getenv("EBBTIDE_LOADED_PID") == std::to_string(getpid())) {
+      return Refuse("another copy of ebbtide is already in this process (" +
+                    std::string(origin) + ")");
+    }
+    setenv("EBBTIDE_LOADED_PID", std::to_string(getpid()).c_str(), 1);
+    const absl::Status status = ebbtide::Runtime::Global().Start(*settings);
+    if (!status.ok()) return Refuse(std::string(status.message()));
+    started = true;
+    std::atexit(&PrintClosingLine);
+    return 0;
+  } catch (const std::exception& error) {
+    return Refuse(error.what());
+  }
+}
+
+}  // extern "C"

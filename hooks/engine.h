@@ -1,0 +1,16 @@
+// The delegating autograd engine: PyTorch's own with one addition, the default
+// saved-tensor hooks (pytorch.md 3). Execution is untouched.
+#ifndef EBBTIDE_HOOKS_ENGINE_H_
+#define EBBTIDE_HOOKS_ENGINE_H_
+
+namespace ebbtide {
+
+// Replaces the process's default engine stub; after torch._C is initialised.
+void InstallEngine();
+
+// True while the installed stub is still ours.
+bool EngineIsOurs();
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_ENGINE_H_

@@ -1,0 +1,101 @@
+#include "hooks/op_info.h"
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+
+namespace ebbtide {
+namespace {
+
+bool In(const absl::flat_hash_set<absl::string_view>& set,
+        const std::string& name) {
+  return set.contains(name);
+}
+
+// Exactly one argument, the first, is written, and the op returns it.
+bool IsPlainInPlace(const c10::FunctionSchema& schema) {
+  int written = 0;
+  for (const auto& argument : schema.arguments()) {
+    written += argument.alias_info() && argument.alias_info()->isWrite();
+  }
+  const auto& first = schema.arguments().front();
+  return written == 1 && first.alias_info() && first.alias_info()->isWrite() &&
+         schema.returns().size() == 1;
+}
+
+void ReadTags(const c10::OperatorHandle& handle, OpInfo* info) {
+  for (at::Tag tag : handle.getTags()) {
+    switch (tag) {
+      case at::Tag::nondeterministic_seeded:
+        info->random = true;
+        break;
+      case at::Tag::nondeterministic_bitwise:
+      case at::Tag::dynamic_output_shape:
+      case at::Tag::data_dependent_output:
+        info->opaque = true;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+OpInfo* MakeOpInfo(const c10::OperatorName& operator_name) {
+  static const auto& kOverwriting = *new absl::flat_hash_set<absl::string_view>{
+      "bernoulli_", "fill_",   "zero_",       "uniform_",
+      "normal_",    "random_", "exponential_"};
+  // These replace or resize storage, or write what their schema does not name.
+  static const auto& kOpaque = *new absl::flat_hash_set<absl::string_view>{
+      "set_", "resize_", "_batch_norm_with_update", "rrelu_with_noise",
+      "rrelu_with_noise_"};
+  static const auto& kBatchNorm = *new absl::flat_hash_set<absl::string_view>{
+      "native_batch_norm", "_native_batch_norm_legit"};
+
+  auto handle = c10::Dispatcher::singleton().findOp(operator_name);
+  if (!handle) return nullptr;
+  auto* info = new OpInfo{.handle = *handle};
+  const std::string base =
+      operator_name.name.substr(operator_name.name.find("::") + 2);
+  info->name = operator_name.overload_name.empty()
+                   ? base
+                   : base + "." + operator_name.overload_name;
+  info->composite = handle->hasKernelForDispatchKey(
+      c10::DispatchKey::CompositeImplicitAutograd);
+  info->autocast =
+      handle->hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
+  ReadTags(*handle, info);
+  const c10::FunctionSchema& schema = handle->schema();
+  info->mutates = schema.is_mutable();
+  info->batch_norm = In(kBatchNorm, base);
+  if (info->mutates && !info->batch_norm && !IsPlainInPlace(schema)) {
+    info->opaque = true;
+  }
+  info->uninitialized = absl::StrContains(base, "empty");
+  info->overwrites = In(kOverwriting, base);
+  if (info->uninitialized || In(kOpaque, base)) info->opaque = true;
+  return info;
+}
+
+}  // namespace
+
+const OpInfo* FindOpInfo(const at::RecordFunction& fn) {
+  // The name's address is stable and unique per overload: it lies in the
+  // operator's registered schema.
+  static auto& cache = *new absl::flat_hash_map<const char*, OpInfo*>;
+  auto [entry, inserted] = cache.try_emplace(fn.name(), nullptr);
+  if (inserted) {
+    if (const auto name = fn.operator_name()) entry->second = MakeOpInfo(*name);
+  }
+  return entry->second;
+}
+
+bool Writes(const OpInfo& op, int index) {
+  if (!op.mutates) return false;
+  const auto& arguments = op.handle.schema().arguments();
+  return index < static_cast<int>(arguments.size()) &&
+         arguments[index].alias_info() &&
+         arguments[index].alias_info()->isWrite();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,46 @@
+// What the recorder needs to know of an operator, looked up once per overload.
+#ifndef EBBTIDE_HOOKS_OP_INFO_H_
+#define EBBTIDE_HOOKS_OP_INFO_H_
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+
+#include <string>
+
+namespace ebbtide {
+
+struct OpInfo {
+  c10::OperatorHandle handle;
+  std::string name;  // "addmm", "add_.Tensor"
+
+  // Its children are recorded instead (pytorch.md 2): composite ops look at
+  // requires_grad, which a replay does not have.
+  bool composite = false;
+  // Under autocast its casts and the inner call are recorded instead.
+  bool autocast = false;
+  // Draws from a generator, as far as its tags know.
+  bool random = false;
+  // Writes at least one argument.
+  bool mutates = false;
+  // Replaying may give other bytes whatever we do: no recipe contains it.
+  bool opaque = false;
+  // Outputs hold no value yet (empty*): captured by alias if small.
+  bool uninitialized = false;
+  // Overwrites its first argument without reading it (fill_, bernoulli_, ...).
+  bool overwrites = false;
+  // Batch normalization that updates running statistics without saying so in
+  // its schema (arguments 3 and 4, when argument 5, training, is true):
+  // replayed without them, which changes no output bit.
+  bool batch_norm = false;
+};
+
+// The operator of an op event, or nullptr where there is none (user scopes).
+// Entries live for ever. Not thread-safe: called under the runtime's lock.
+const OpInfo* FindOpInfo(const at::RecordFunction& fn);
+
+// Whether argument `index` of `op` is written.
+bool Writes(const OpInfo& op, int index);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_OP_INFO_H_

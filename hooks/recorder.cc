@@ -1,0 +1,239 @@
+#include "hooks/recorder.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <chrono>
+#include <mutex>
+
+#include "absl/hash/hash.h"
+#include "hooks/busy.h"
+#include "hooks/replay.h"
+#include "hooks/runtime_lock.h"
+
+namespace ebbtide {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// An op that is being recorded on this thread.
+struct Frame {
+  const at::RecordFunction* event = nullptr;
+  Tape* tape = nullptr;
+  int op = -1;
+  Clock::time_point begin;
+};
+thread_local Frame frame;
+
+TapeListener* listener = nullptr;
+at::CallbackHandle handle = 0;
+
+uint64_t Mix(uint64_t seed, uint64_t value) {
+  return absl::HashOf(seed, value);
+}
+
+uint64_t HashGeometry(uint64_t seed, const Geometry& g) {
+  seed = absl::HashOf(seed, absl::MakeConstSpan(g.sizes.data(), g.sizes.size()),
+                      absl::MakeConstSpan(g.strides.data(), g.strides.size()));
+  return absl::HashOf(seed, g.offset, g.keys.raw_repr(),
+                      static_cast<int>(c10::typeMetaToScalarType(g.dtype)));
+}
+
+uint64_t HashLiteral(uint64_t seed, const c10::IValue& value) {
+  if (value.isInt()) return Mix(seed, value.toInt());
+  if (value.isDouble()) return absl::HashOf(seed, value.toDouble());
+  if (value.isBool()) return Mix(seed, value.toBool());
+  if (value.isString()) return absl::HashOf(seed, value.toStringRef());
+  if (value.isIntList()) {
+    for (int64_t item : value.toIntVector()) seed = Mix(seed, item);
+    return Mix(seed, 'i');
+  }
+  if (value.isDoubleList()) {
+    for (double item : value.toDoubleVector()) seed = absl::HashOf(seed, item);
+    return Mix(seed, 'd');
+  }
+  if (value.isBoolList()) {
+    for (bool item : value.toBoolList()) seed = Mix(seed, item);
+    return Mix(seed, 'b');
+  }
+  if (value.isTensor()) {
+    // A number that PyTorch wrapped as a tensor.
+    const at::Tensor& number = value.toTensor();
+    if (!number.defined() || number.nbytes() > sizeof(uint64_t)) return seed;
+    uint64_t bits = 0;
+    std::memcpy(&bits, number.const_data_ptr(), number.nbytes());
+    return Mix(seed, bits);
+  }
+  return Mix(seed, value.isNone() ? 'n' : 'o');
+}
+
+TensorArgument ArgumentFor(const at::Tensor& tensor, Tape* tape, TapeOp* op) {
+  TensorArgument argument;
+  if (!tensor.defined()) return argument;
+  if (!IsPlainTensor(tensor)) {
+    op->foreign = true;
+    return argument;
+  }
+  argument.storage = tape->FindOrAdd(tensor);
+  argument.geometry = GeometryOf(tensor);
+  op->signature = HashGeometry(op->signature, argument.geometry);
+  return argument;
+}
+
+void RecordArgument(const c10::IValue& value, int index, Tape* tape,
+                    TapeOp* op) {
+  Argument& argument = op->arguments.emplace_back();
+  argument.written = Writes(*op->info, index);
+  if (value.isTensor() && value.toTensor().defined() &&
+      !value.toTensor().unsafeGetTensorImpl()->is_wrapped_number()) {
+    argument.kind = Argument::Kind::kTensor;
+    argument.tensors.push_back(ArgumentFor(value.toTensor(), tape, op));
+  } else if (value.isTensorList()) {
+    argument.kind = Argument::Kind::kTensors;
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      argument.tensors.push_back(ArgumentFor(tensor, tape, op));
+    }
+  } else if (value.isOptionalTensorList()) {
+    argument.kind = Argument::Kind::kOptionalTensors;
+    for (const auto& tensor : value.toOptionalTensorVector()) {
+      argument.tensors.push_back(
+          ArgumentFor(tensor.value_or(at::Tensor()), tape, op));
+    }
+  } else {
+    if (value.isGenerator()) op->generator = value.toGenerator();
+    argument.literal = value;
+    op->signature = HashLiteral(op->signature, value);
+  }
+}
+
+bool IsLeafInput(const c10::IValue& value) {
+  if (!value.isTensor()) return false;
+  const at::Tensor& tensor = value.toTensor();
+  return tensor.defined() && tensor.requires_grad() && tensor.is_leaf();
+}
+
+bool HasLeaf(c10::ArrayRef<const c10::IValue> inputs) {
+  for (const c10::IValue& value : inputs) {
+    if (IsLeafInput(value)) return true;
+    if (!value.isTensorList()) continue;
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      if (IsLeafInput(tensor)) return true;
+    }
+  }
+  return false;
+}
+
+bool IsBelowAutograd() {
+  return c10::impl::tls_local_dispatch_key_set().excluded_.has(
+      c10::DispatchKey::AutogradCPU);
+}
+
+bool WillBeCast(const OpInfo& info) {
+  const auto state = c10::impl::tls_local_dispatch_key_set();
+  return info.autocast && state.included_.has(c10::DispatchKey::AutocastCPU) &&
+         !state.excluded_.has(c10::DispatchKey::AutocastCPU);
+}
+
+void ReportForeignWrites(const at::RecordFunction& event) {
+  const OpInfo* info = FindOpInfo(event);
+  if (info == nullptr || !info->mutates) return;
+  const auto inputs = event.inputs();
+  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
+    if (!Writes(*info, i)) continue;
+    std::vector<at::Tensor> tensors;
+    AppendTensors(inputs[i], &tensors);
+    for (const at::Tensor& t : tensors) {
+      if (IsPlainTensor(t)) listener->OnForeignWrite(t);
+    }
+  }
+}
+
+void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
+  frame = {
+      .event = &event, .tape = tape, .op = static_cast<int>(tape->ops.size())};
+  TapeOp op;
+  op.info = info;
+  op.grad_mode = at::GradMode::is_enabled();
+  op.threads = at::get_num_threads();
+  op.parallel_region = at::in_parallel_region();
+  op.packs_before = tape->packs;
+  op.signature = absl::HashOf(info, op.grad_mode, op.threads);
+  const auto inputs = event.inputs();
+  op.arguments.reserve(inputs.size());
+  for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
+    RecordArgument(inputs[i], i, tape, &op);
+  }
+  if (info->random) {
+    at::Generator generator = op.generator.defined()
+                                  ? op.generator
+                                  : at::detail::getDefaultCPUGenerator();
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    op.random_state = generator.get_state();
+  }
+  tape->ops.push_back(std::move(op));
+  listener->OnOpBegin(tape, frame.op);
+  frame.begin = Clock::now();
+}
+
+std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
+  if (Busy::IsSet() || frame.event != nullptr) return nullptr;
+  if (IsBelowAutograd()) return nullptr;
+  const RuntimeLock lock;
+  const Busy busy;
+  if (torch::autograd::get_current_graph_task_id() != -1) {
+    ReportForeignWrites(event);
+    return nullptr;
+  }
+  const bool leaf = at::GradMode::is_enabled() && HasLeaf(event.inputs());
+  Tape* tape = listener->TapeFor(leaf);
+  if (tape == nullptr) {
+    ReportForeignWrites(event);
+    return nullptr;
+  }
+  const OpInfo* info = FindOpInfo(event);
+  if (info == nullptr || info->composite || WillBeCast(*info)) return nullptr;
+  BeginOp(event, info, tape);
+  return nullptr;
+}
+
+void OnEnd(const at::RecordFunction& event, at::ObserverContext*) {
+  if (frame.event != &event) return;
+  const double nanoseconds =
+      std::chrono::duration<double, std::nano>(Clock::now() - frame.begin)
+          .count();
+  const RuntimeLock lock;
+  const Busy busy;
+  const Frame ended = frame;
+  frame = Frame();
+  ended.tape->ops[ended.op].nanoseconds = nanoseconds;
+  std::vector<at::Tensor> outputs;
+  for (const c10::IValue& value : event.outputs()) {
+    AppendTensors(value, &outputs);
+  }
+  listener->OnOpEnd(ended.tape, ended.op, outputs);
+}
+
+}  // namespace
+
+void InstallRecorder(TapeListener* new_listener) {
+  listener = new_listener;
+  handle = at::addGlobalCallback(at::RecordFunctionCallback(&OnStart, &OnEnd)
+                                     .needsInputs(true)
+                                     .needsOutputs(true)
+                                     .scopes({at::RecordScope::FUNCTION}));
+  at::disableCallback(handle);
+}
+
+void EnableRecorder(bool enabled) {
+  if (enabled) {
+    at::reenableCallback(handle);
+  } else {
+    at::disableCallback(handle);
+  }
+}
+
+int CurrentOp(const Tape* tape) { return frame.tape == tape ? frame.op : -1; }
+
+}  // namespace ebbtide

@@ -1,0 +1,44 @@
+// Writes the tape: one observer of all dispatcher calls (pytorch.md 2).
+//
+// Of the events, the outermost op below composite and autocast layers is
+// recorded; its children, the backward's ops and our own are not. Registered
+// once, at load, and only disabled and enabled afterwards: adding or removing
+// observers while threads run is not allowed.
+#ifndef EBBTIDE_HOOKS_RECORDER_H_
+#define EBBTIDE_HOOKS_RECORDER_H_
+
+#include <ATen/record_function.h>
+
+#include <vector>
+
+#include "hooks/tape.h"
+
+namespace ebbtide {
+
+// Who is told of what the recorder sees. Calls come under the runtime's lock,
+// on the thread that runs the op.
+class TapeListener {
+ public:
+  virtual ~TapeListener() = default;
+  // The tape to record on, or nullptr for "do not record". `leaf` is true if an
+  // argument is a leaf that requires grad: a forward may begin here.
+  virtual Tape* TapeFor(bool leaf) = 0;
+  // Before the kernel runs, its arguments recorded. `op` is its index.
+  virtual void OnOpBegin(Tape* tape, int op) = 0;
+  // After it; `outputs` flattened. The storages are on the tape.
+  virtual void OnOpEnd(Tape* tape, int op,
+                       const std::vector<at::Tensor>& outputs) = 0;
+  // An op outside recording writes `storage`.
+  virtual void OnForeignWrite(const at::Tensor& tensor) = 0;
+};
+
+// Registers the observer, disabled. The listener must live for ever.
+void InstallRecorder(TapeListener* listener);
+void EnableRecorder(bool enabled);
+
+// The op of `tape` that this thread is inside, or -1.
+int CurrentOp(const Tape* tape);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_RECORDER_H_

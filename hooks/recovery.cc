@@ -1,0 +1,256 @@
+#include "hooks/recovery.h"
+
+#include <c10/core/CPUAllocator.h>
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "hooks/replay.h"
+#include "planner/check.h"
+
+namespace ebbtide {
+namespace {
+
+template <typename Visit>  // bool Visit(int storage); false ends the walk
+bool ForEachRead(const Tape& tape, int op_index, Visit visit) {
+  const TapeOp& op = tape.ops[op_index];
+  for (int i = 0; i < static_cast<int>(op.arguments.size()); ++i) {
+    if (!ReadsArgument(op, i)) continue;
+    for (const TensorArgument& t : op.arguments[i].tensors) {
+      if (t.storage >= 0 && !visit(t.storage)) return false;
+    }
+  }
+  return true;
+}
+
+bool CanRunAgain(const TapeOp& op) {
+  return op.verified && !op.info->opaque && !op.parallel_region;
+}
+
+// An external can be read again while it lives, unchanged in size and version.
+bool IsUsableExternal(const TapeStorage& storage) {
+  if (storage.version->current_version() != storage.version_number) {
+    return false;
+  }
+  const auto impl = storage.identity.lock();
+  return impl && impl->nbytes() == storage.bytes;
+}
+
+// The version of `storage` that op `reader` read is the one it has now.
+bool IsCurrentFor(const TapeStorage& storage, int reader) {
+  return storage.writers.empty() || storage.writers.back() <= reader;
+}
+
+class RecipeSearch {
+ public:
+  RecipeSearch(const Tape& tape, int max_ops) : tape_(tape), max_(max_ops) {}
+
+  std::optional<Recipe> Find(int target) {
+    todo_ = {target};
+    seen_ = {target};
+    while (!todo_.empty()) {
+      const int storage = todo_.back();
+      todo_.pop_back();
+      if (!AddWriters(storage)) return std::nullopt;
+    }
+    std::sort(recipe_.ops.begin(), recipe_.ops.end());
+    return recipe_;
+  }
+
+ private:
+  bool AddWriters(int storage) {
+    const TapeStorage& wanted = tape_.storages[storage];
+    if (wanted.opaque || wanted.writers.empty()) return false;
+    for (int op : wanted.writers) {
+      if (!ops_.insert(op).second) continue;
+      if (!CanRunAgain(tape_.ops[op])) return false;
+      if (static_cast<int>(ops_.size()) > max_) return false;
+      recipe_.ops.push_back(op);
+      recipe_.nanoseconds += tape_.ops[op].nanoseconds;
+      if (!ForEachRead(tape_, op, [&](int read) {
+            return read == storage || AddInput(op, read);
+          })) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool AddInput(int reader, int storage) {
+    const TapeStorage& input = tape_.storages[storage];
+    if (!IsCurrentFor(input, reader)) return false;
+    if (!seen_.insert(storage).second) return true;
+    if (input.external) return IsUsableExternal(input);
+    if (!IsAvailable(input)) todo_.push_back(storage);
+    return true;
+  }
+
+  const Tape& tape_;
+  const int max_;
+  std::vector<int> todo_;
+  absl::flat_hash_set<int> seen_;
+  absl::flat_hash_set<int> ops_;
+  Recipe recipe_;
+};
+
+// One run of a recipe. What it rebuilds for somebody else than itself is put on
+// the tape at once, so that memory pressure may take it back; what it still has
+// to read is pinned.
+class Run {
+ public:
+  Run(Tape* tape, int target, const Recipe& recipe,
+      const RecoveryPolicy& policy)
+      : tape_(*tape), target_(target), recipe_(recipe), policy_(policy) {
+    for (int op : recipe_.ops) {
+      ForEachRead(tape_, op, [&](int read) {
+        if (uses_[read]++ == 0) ++tape_.storages[read].pins;
+        return true;
+      });
+    }
+    ++tape_.storages[target_].pins;
+  }
+  ~Run() {
+    for (auto [storage, count] : uses_) {
+      if (count > 0) --tape_.storages[storage].pins;
+    }
+    --tape_.storages[target_].pins;
+    // Last: settling may free what the recipe read.
+    for (int storage : published_) Settle(&tape_, storage);
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  void Execute() {
+    const ReplayScope scope;
+    for (int op : recipe_.ops) Step(op);
+  }
+
+ private:
+  bool Keeps(int storage) const {
+    const TapeStorage& s = tape_.storages[storage];
+    return storage == target_ ||
+           (s.hooks > 0 && !IsAvailable(s) && policy_.hold(storage));
+  }
+
+  // Bytes to read, or to write in the case of what this run rebuilds.
+  c10::Storage Lookup(int index, const TapeOp& op) {
+    TapeStorage& storage = tape_.storages[index];
+    if (storage.data) return storage.data;
+    if (auto made = made_.find(index); made != made_.end()) {
+      return made->second;
+    }
+    if (storage.spill) {
+      policy_.restore(index);
+      return storage.data;
+    }
+    if (storage.external) return c10::Storage(storage.identity.lock());
+    EBBTIDE_CHECK(op.fresh_self);
+    return c10::Storage(c10::Storage::use_byte_size_t(), storage.bytes,
+                        c10::GetCPUAllocator(), /*resizable=*/false);
+  }
+
+  void Step(int index) {
+    const TapeOp& op = tape_.ops[index];
+    {
+      std::vector<at::Tensor> outputs =
+          RunAgain(op, [&](int s) { return Lookup(s, op); });
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        if (op.outputs[i] >= 0) Put(op.outputs[i], index, outputs[i].storage());
+      }
+    }
+    ForEachRead(tape_, index, [&](int read) {
+      if (--uses_[read] == 0) {
+        --tape_.storages[read].pins;
+        made_.erase(read);
+      }
+      return true;
+    });
+  }
+
+  void Put(int index, int op, const c10::Storage& bytes) {
+    TapeStorage& storage = tape_.storages[index];
+    if (IsAvailable(storage)) return;
+    // Only what its last writer leaves is what saved tensors mean.
+    if (storage.writers.back() == op && Keeps(index)) {
+      storage.data = bytes;
+      made_.erase(index);
+      published_.push_back(index);
+    } else if (auto left = uses_.find(index);
+               left != uses_.end() && left->second > 0) {
+      made_[index] = bytes;
+    }
+  }
+
+  Tape& tape_;
+  const int target_;
+  const Recipe& recipe_;
+  const RecoveryPolicy& policy_;
+  absl::flat_hash_map<int, int> uses_;  // reads still to come
+  absl::flat_hash_map<int, c10::Storage> made_;
+  std::vector<int> published_;
+};
+
+}  // namespace
+
+std::optional<Recipe> FindRecipe(const Tape& tape, int storage, int max_ops) {
+  return RecipeSearch(tape, max_ops).Find(storage);
+}
+
+std::vector<int> RecipeInputs(const Tape& tape, int storage) {
+  std::vector<int> inputs;
+  for (int op : tape.storages[storage].writers) {
+    ForEachRead(tape, op, [&](int read) {
+      if (read != storage) inputs.push_back(read);
+      return true;
+    });
+  }
+  std::sort(inputs.begin(), inputs.end());
+  inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+  return inputs;
+}
+
+void Settle(Tape* tape, int storage) {
+  std::vector<int> todo = {storage};
+  // Bytes are freed last, when every count is right again.
+  std::vector<c10::Storage> garbage;
+  while (!todo.empty()) {
+    const int index = todo.back();
+    todo.pop_back();
+    TapeStorage& s = tape->storages[index];
+    const bool wanted = s.hooks > 0 || s.dependents > 0;
+    if (!wanted && !s.captured) {
+      garbage.push_back(std::move(s.data));
+      s.data = c10::Storage();
+      s.spill.reset();
+    } else if (wanted && s.external && !IsAvailable(s)) {
+      s.data = c10::Storage(s.identity.lock());
+    }
+    const bool owed = wanted && !s.external && !IsAvailable(s);
+    if (owed == s.owed) continue;
+    s.owed = owed;
+    tape->owed += owed ? 1 : -1;
+    for (int input : RecipeInputs(*tape, index)) {
+      tape->storages[input].dependents += owed ? 1 : -1;
+      todo.push_back(input);
+    }
+  }
+}
+
+void Drop(Tape* tape, int storage) {
+  EBBTIDE_CHECK(!tape->storages[storage].spill);
+  const c10::Storage bytes = std::move(tape->storages[storage].data);
+  tape->storages[storage].data = c10::Storage();
+  Settle(tape, storage);
+}
+
+int Recover(Tape* tape, int storage, const RecoveryPolicy& policy) {
+  std::optional<Recipe> recipe = FindRecipe(*tape, storage);
+  TORCH_CHECK(recipe.has_value(),
+              "ebbtide: a dropped saved tensor has lost its recipe");
+  const int ops = recipe->ops.size();
+  Run(tape, storage, *recipe, policy).Execute();
+  return ops;
+}
+
+}  // namespace ebbtide

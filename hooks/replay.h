@@ -1,0 +1,48 @@
+// Runs a recorded op again so that its bytes come out the same
+// (pytorch.md 4, cpu-mode.md R2, R4, R5, R6).
+#ifndef EBBTIDE_HOOKS_REPLAY_H_
+#define EBBTIDE_HOOKS_REPLAY_H_
+
+#include <functional>
+#include <vector>
+
+#include "hooks/busy.h"
+#include "hooks/tape.h"
+
+namespace ebbtide {
+
+// The state of the thread in which every replay runs: no autograd graph, below
+// autocast, no foreign dispatch modes, our busy flag set. One per recovery, not
+// per op.
+class ReplayScope {
+ public:
+  ReplayScope();
+
+ private:
+  Busy busy_;
+  at::NoGradGuard no_grad_;
+  at::AutoDispatchBelowADInplaceOrView below_autograd_;
+  c10::impl::ExcludeDispatchKeyGuard exclude_;
+  at::RecordFunctionGuard no_record_{/*is_enabled=*/false};
+};
+
+// The storage that holds the bytes of tape storage `index` for this run.
+using StorageLookup = std::function<c10::Storage(int index)>;
+
+// Runs `op` on the storages that `lookup` names and returns its outputs,
+// flattened, undefined where an output is not a tensor. Arguments that the op
+// writes are written in the storage that `lookup` gives, so that must be a
+// private copy. The generator is as before afterwards. Throws what the op
+// throws. Needs a ReplayScope.
+std::vector<at::Tensor> RunAgain(const TapeOp& op, const StorageLookup& lookup);
+
+// True where argument `index` must be known to run the op again: false for what
+// it overwrites and for running statistics in training.
+bool ReadsArgument(const TapeOp& op, int index);
+
+// Tensors among `value` in the order in which the tape numbers outputs.
+void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>* tensors);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_REPLAY_H_

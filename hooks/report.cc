@@ -1,0 +1,72 @@
+#include "hooks/report.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace ebbtide {
+
+std::string HumanBytes(Bytes bytes) {
+  const double count = static_cast<double>(Count(bytes));
+  if (count >= 1 << 30) return absl::StrFormat("%.2f GiB", count / (1 << 30));
+  if (count >= 1 << 20) return absl::StrFormat("%.1f MiB", count / (1 << 20));
+  if (count >= 1 << 10) return absl::StrFormat("%.1f KiB", count / (1 << 10));
+  return absl::StrFormat("%d B", Count(bytes));
+}
+
+std::string ClosingLine(const RunReport& r) {
+  const std::string peak = absl::StrCat(
+      "peak ", HumanBytes(r.peak),
+      Count(r.budget) < 0 ? std::string(", no budget")
+                          : absl::StrCat(" of ", HumanBytes(r.budget)));
+  if (r.bytes_dropped == 0 && r.bytes_spilled == 0) {
+    return absl::StrCat("ebbtide: nothing done (", r.reason, "); ", peak, ", ",
+                        r.steps, " steps");
+  }
+  std::string line =
+      absl::StrCat("ebbtide: ", peak, ", ", r.steps, " steps; recomputed ",
+                   HumanBytes(Bytes{r.bytes_dropped}), " by ", r.ops_replayed,
+                   " ops, spilled ", HumanBytes(Bytes{r.bytes_spilled}));
+  if (r.over_budget_steps > 0) {
+    absl::StrAppend(&line, "; OVER BUDGET in ", r.over_budget_steps, " steps");
+  }
+  if (!r.reason.empty()) absl::StrAppend(&line, " (", r.reason, ")");
+  return line;
+}
+
+std::string ReportToJson(const RunReport& r) {
+  const nlohmann::ordered_json json = {
+      {"peak", Count(r.peak)},
+      {"budget", Count(r.budget)},
+      {"peak_activations", Count(r.peak_activations)},
+      {"persistent", Count(r.persistent)},
+      {"steps", r.steps},
+      {"step_times", r.step_times},
+      {"over_budget_steps", r.over_budget_steps},
+      {"ops_replayed", r.ops_replayed},
+      {"bytes_by_tier",
+       {{"device", Count(r.peak)},
+        {"dropped", r.bytes_dropped},
+        {"disk", r.bytes_spilled}}},
+      {"bytes_spilled", r.bytes_spilled},
+      {"predicted_time", r.predicted_time},
+      {"predicted_peak", Count(r.predicted_peak)},
+      {"state", r.state},
+      {"reason", r.reason}};
+  return json.dump(1);
+}
+
+absl::Status WriteReport(const RunReport& report, const std::string& path) {
+  std::ofstream out(path);
+  out << ReportToJson(report) << '\n';
+  out.close();
+  if (!out) {
+    return absl::UnavailableError(
+        absl::StrCat(path, ": cannot write the report"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,42 @@
+// What a run did, for the closing line and EBBTIDE_REPORT.
+#ifndef EBBTIDE_HOOKS_REPORT_H_
+#define EBBTIDE_HOOKS_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+struct RunReport {
+  Bytes peak{};                    // live bytes, whole run
+  Bytes budget{-1};                // negative: none
+  Bytes peak_activations{};        // saved bytes at the largest pair's peak
+  Bytes persistent{};              // live bytes when the last pair began
+  std::vector<double> step_times;  // seconds, from one pair to the next
+  int64_t steps = 0;
+  int64_t over_budget_steps = 0;
+  int64_t ops_replayed = 0;
+  int64_t storages_dropped = 0;
+  int64_t bytes_dropped = 0;
+  int64_t bytes_spilled = 0;
+  std::string state;
+  std::string reason;
+  double predicted_time = 0;  // seconds; 0: no plan was used
+  Bytes predicted_peak{};
+};
+
+// One line for people, without a newline.
+std::string ClosingLine(const RunReport& report);
+std::string ReportToJson(const RunReport& report);
+absl::Status WriteReport(const RunReport& report, const std::string& path);
+
+// "1.5 GiB"
+std::string HumanBytes(Bytes bytes);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_REPORT_H_

@@ -1,0 +1,222 @@
+// What the runtime does for saved tensors and for the recorder.
+#include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <cstring>
+
+#include "allocator/torch_cpu_allocator.h"
+#include "hooks/busy.h"
+#include "hooks/recovery.h"
+#include "hooks/replay.h"
+#include "hooks/runtime.h"
+#include "hooks/runtime_lock.h"
+
+namespace ebbtide {
+namespace {
+
+c10::Storage CopyOf(const c10::Storage& storage) {
+  c10::Storage copy(c10::Storage::use_byte_size_t(), storage.nbytes(),
+                    c10::GetCPUAllocator(), /*resizable=*/false);
+  std::memcpy(copy.mutable_data(), storage.data(), storage.nbytes());
+  return copy;
+}
+
+// Whether the tensor is all of its storage, so that overwriting it leaves
+// nothing of what was there.
+bool CoversStorage(const TensorArgument& self, const TapeStorage& storage) {
+  int64_t count = 1;
+  int64_t reach = 1;
+  for (size_t i = 0; i < self.geometry.sizes.size(); ++i) {
+    count *= self.geometry.sizes[i];
+    reach += (self.geometry.sizes[i] - 1) * self.geometry.strides[i];
+  }
+  return count == reach && self.geometry.offset == 0 &&
+         count * self.geometry.dtype.itemsize() == storage.bytes;
+}
+
+void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
+  TapeOp& op = tape->ops[op_index];
+  TapeStorage& storage = tape->storages[argument.storage];
+  const bool first = !op.arguments.empty() &&
+                     !op.arguments[0].tensors.empty() &&
+                     &argument == &op.arguments[0].tensors[0];
+  if (first && op.info->overwrites && !storage.external &&
+      CoversStorage(argument, storage)) {
+    op.fresh_self = true;
+    storage.writers.clear();
+    storage.opaque = false;
+  }
+  if (op.info->opaque || op.foreign) storage.opaque = true;
+  if (storage.writers.empty() || storage.writers.back() != op_index) {
+    storage.writers.push_back(op_index);
+  }
+  // A clean copy in the spill file is not clean any more.
+  if (storage.data) storage.spill.reset();
+}
+
+}  // namespace
+
+std::shared_ptr<Tape> Runtime::TapeForPack() {
+  if (state_ != State::kWatch) return nullptr;
+  if (!in_pair_) BeginPair();
+  return owner_ == std::this_thread::get_id() ? tape_ : nullptr;
+}
+
+int Runtime::Remember(Tape* tape, const at::Tensor& tensor) {
+  const c10::Storage& bytes = tensor.storage();
+  int index = tape->Find(bytes);
+  if (index < 0) {
+    // Unseen inside an op: one of its outputs, or a temporary of its own; which
+    // of them shows when it ends.
+    const int op = CurrentOp(tape);
+    index = op >= 0 ? tape->AddProduced(bytes, op) : tape->FindOrAdd(tensor);
+  }
+  TapeStorage& storage = tape->storages[index];
+  if (!storage.data) storage.data = bytes;
+  ++storage.hooks;
+  ++tape->hooks;
+  storage.last_pack = tape->packs++;
+  storage.packed_at = tape->clock;
+  if (storage.bytes >= kSmallStorage && !storage.captured) {
+    HostAllocator::Global().ledger().Retag(bytes.data(), Kind::kSaved);
+  }
+  return index;
+}
+
+c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
+  if (tape == tape_ && !in_backward_ &&
+      torch::autograd::get_current_graph_task_id() != -1) {
+    BeginBackward();
+  }
+  TapeStorage& storage = tape->storages[index];
+  if (tape == tape_) position_ = storage.packed_at;
+  if (!storage.data) Rebuild(tape.get(), index);
+  return storage.data;
+}
+
+void Runtime::Forget(Tape* tape, int index) {
+  --tape->storages[index].hooks;
+  --tape->hooks;
+  Settle(tape, index);
+  // The graph is gone, by backward or without one (an exception, an unused
+  // forward): no callback may follow.
+  if (tape == tape_.get() && tape->hooks == 0 && CurrentOp(tape) < 0) {
+    EndPair();
+  }
+}
+
+void Runtime::Rebuild(Tape* tape, int storage) {
+  const AllocationKind scratch(Kind::kScratch);
+  const RecoveryPolicy policy = {
+      .hold = [](int) { return true; },
+      .restore = [](int) {},
+  };
+  report_.ops_replayed += Recover(tape, storage, policy);
+}
+
+void Runtime::BeforeWrite(Tape* tape, int written) {
+  if (tape->owed == 0 || tape->storages[written].dependents == 0) return;
+  std::vector<int> rebuilt;
+  for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
+    TapeStorage& storage = tape->storages[i];
+    if (!storage.owed || storage.hooks == 0) continue;
+    Rebuild(tape, i);
+    ++storage.pins;
+    rebuilt.push_back(i);
+    if (tape->storages[written].dependents == 0) break;
+  }
+  for (int i : rebuilt) --tape->storages[i].pins;
+}
+
+Tape* Runtime::TapeFor(bool leaf) {
+  if (state_ != State::kWatch) return nullptr;
+  if (in_pair_ && owner_ != std::this_thread::get_id()) return nullptr;
+  if (!in_pair_) {
+    if (!leaf) return nullptr;
+    BeginPair();
+  }
+  return tape_.get();
+}
+
+void Runtime::OnOpBegin(Tape* tape, int index) {
+  TapeOp& op = tape->ops[index];
+  if (!op.info->mutates || op.info->batch_norm) return;
+  for (const Argument& argument : op.arguments) {
+    if (!argument.written) continue;
+    for (const TensorArgument& t : argument.tensors) {
+      if (t.storage < 0) continue;
+      BeforeWrite(tape, t.storage);
+      AddWriter(tape, index, t);
+    }
+  }
+  if (!op.fresh_self && !op.foreign && verifier_.IsUnknown(op)) {
+    preimage_ = CopyOf(c10::Storage(
+        tape->storages[op.arguments[0].tensors[0].storage].identity.lock()));
+  }
+}
+
+void Runtime::NoteOutputs(Tape* tape, int index,
+                          const std::vector<at::Tensor>& outputs) {
+  TapeOp& op = tape->ops[index];
+  for (const at::Tensor& tensor : outputs) {
+    int& output = op.outputs.emplace_back(-1);
+    if (!IsPlainTensor(tensor)) continue;
+    int storage = tape->Find(tensor.storage());
+    if (storage < 0) storage = tape->AddProduced(tensor.storage(), index);
+    TapeStorage& made = tape->storages[storage];
+    if (made.writers.empty() || made.writers.back() != index) continue;
+    output = storage;
+    // Memory that somebody fills behind our back (torch.tensor does): small
+    // enough to keep as an input of whatever reads it (cpu-mode.md F1).
+    if (op.info->uninitialized && made.bytes < kSmallStorage) {
+      made.external = true;
+      made.version = tensor.unsafeGetTensorImpl()->version_counter();
+      made.version_number = made.version->current_version();
+      made.captured = true;
+      made.data = tensor.storage();
+    }
+  }
+  for (const Argument& argument : op.arguments) {
+    if (!argument.written) continue;
+    for (const TensorArgument& t : argument.tensors) {
+      if (t.storage < 0) continue;
+      TapeStorage& written = tape->storages[t.storage];
+      if (written.external) {
+        written.version_number = written.version->current_version();
+      }
+    }
+  }
+}
+
+void Runtime::OnOpEnd(Tape* tape, int index,
+                      const std::vector<at::Tensor>& outputs) {
+  NoteOutputs(tape, index, outputs);
+  TapeOp& op = tape->ops[index];
+  for (int i = static_cast<int>(tape->storages.size()) - 1; i >= 0; --i) {
+    TapeStorage& storage = tape->storages[i];
+    if (storage.writers.empty() || storage.writers[0] != index) break;
+    // Saved inside the op, but not an output: nothing rebuilds it.
+    const bool output =
+        std::find(op.outputs.begin(), op.outputs.end(), i) != op.outputs.end();
+    if (!output) storage.opaque = true;
+  }
+  tape->clock += op.nanoseconds;
+  tape->hash = op.signature ^ (tape->hash * 0x9e3779b97f4a7c15ull);
+  if (!op.foreign && !outputs.empty() && settings_.budget) {
+    if (verifier_.IsUnknown(op)) verifier_.Try(*tape, op, outputs, preimage_);
+    op.verified = verifier_.IsVerified(op);
+  }
+  preimage_ = c10::Storage();
+}
+
+void Runtime::OnForeignWrite(const at::Tensor& tensor) {
+  for (const auto& weak : tapes_) {
+    const auto tape = weak.lock();
+    if (tape == nullptr || tape->owed == 0) continue;
+    const int storage = tape->Find(tensor.storage());
+    if (storage >= 0) BeforeWrite(tape.get(), storage);
+  }
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,52 @@
+// What autograd holds instead of a saved tensor: a storage of the tape and a
+// geometry (pytorch.md 3).
+#ifndef EBBTIDE_HOOKS_SAVED_TENSOR_H_
+#define EBBTIDE_HOOKS_SAVED_TENSOR_H_
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <memory>
+#include <optional>
+
+#include "hooks/tape.h"
+
+namespace ebbtide {
+
+// One pack of one SavedVariable. Unpack may be called any number of times, on
+// any thread, outside backward too. Bytes are not read at pack time: some
+// kernels fill a saved buffer later.
+class SavedTensor final : public torch::autograd::SavedVariableHooks {
+ public:
+  SavedTensor() = default;
+  ~SavedTensor() override;
+
+  void call_pack_hook(const at::Tensor& tensor) override;
+  at::Tensor call_unpack_hook() override;
+  // Compiled autograd then unpacks eagerly instead of failing.
+  std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>>
+  retrieve_unpack_hook_data() const override {
+    return std::nullopt;
+  }
+
+ private:
+  void CheckVersion() const;
+
+  // Either kept as it is (not plain, or nothing to manage) ...
+  at::Tensor kept_;
+  // ... or bytes of a storage on the tape.
+  std::shared_ptr<Tape> tape_;
+  int storage_ = -1;
+  Geometry geometry_;
+
+  // Hooks make PyTorch skip its own version check; this is the same check with
+  // the same words.
+  c10::VariableVersion version_{c10::VariableVersion::DISABLED};
+  uint32_t saved_version_ = 0;
+  std::weak_ptr<torch::autograd::Node> grad_fn_;
+  uint32_t output_nr_ = 0;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_SAVED_TENSOR_H_

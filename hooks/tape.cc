@@ -1,0 +1,92 @@
+#include "hooks/tape.h"
+
+namespace ebbtide {
+
+Geometry GeometryOf(const at::Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  Geometry geometry;
+  const auto sizes = impl->sizes();
+  const auto strides = impl->strides();
+  geometry.sizes.append(sizes.begin(), sizes.end());
+  geometry.strides.append(strides.begin(), strides.end());
+  geometry.offset = impl->storage_offset();
+  geometry.keys = impl->key_set();
+  geometry.dtype = impl->dtype();
+  return geometry;
+}
+
+at::Tensor MakeTensor(const c10::Storage& storage, const Geometry& geometry) {
+  // Autograd keys are added by the constructor as inference mode demands; a
+  // tensor made here is never an inference tensor.
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage),
+      geometry.keys - c10::autograd_dispatch_keyset -
+          c10::autocast_dispatch_keyset,
+      geometry.dtype);
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(
+      geometry.sizes, geometry.strides, geometry.offset);
+  return tensor;
+}
+
+bool IsPlainTensor(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return false;
+  if (tensor.layout() != c10::kStrided || !tensor.device().is_cpu()) {
+    return false;
+  }
+  static const c10::DispatchKeySet kForeign(
+      {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+       c10::DispatchKey::Conjugate, c10::DispatchKey::Negative,
+       c10::DispatchKey::ZeroTensor, c10::DispatchKey::Functionalize,
+       c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::Batched,
+       c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Fake});
+  if (tensor.key_set().has_any(kForeign) || tensor.is_inference()) {
+    return false;
+  }
+  return !tensor.is_quantized();
+}
+
+int Tape::Find(const c10::Storage& storage) const {
+  auto entry = by_identity.find(storage.unsafeGetStorageImpl());
+  return entry == by_identity.end() ? -1 : entry->second;
+}
+
+namespace {
+
+int AddStorage(const c10::Storage& storage, Tape* tape) {
+  const int index = tape->storages.size();
+  TapeStorage& added = tape->storages.emplace_back();
+  c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  added.identity = c10::weak_intrusive_ptr<c10::StorageImpl>(
+      c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(
+          impl));
+  added.bytes = storage.nbytes();
+  tape->by_identity[impl] = index;
+  return index;
+}
+
+}  // namespace
+
+int Tape::FindOrAdd(const at::Tensor& tensor) {
+  const c10::Storage& storage = tensor.storage();
+  if (const int known = Find(storage); known >= 0) return known;
+  const int index = AddStorage(storage, this);
+  TapeStorage& added = storages[index];
+  added.external = true;
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  added.version = impl->version_counter();
+  added.version_number = added.version->current_version();
+  const bool leaf = tensor.requires_grad() && tensor.is_leaf();
+  if (leaf || added.bytes < kSmallStorage) {
+    added.captured = true;
+    added.data = storage;
+  }
+  return index;
+}
+
+int Tape::AddProduced(const c10::Storage& storage, int op) {
+  const int index = AddStorage(storage, this);
+  storages[index].writers.push_back(op);
+  return index;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,145 @@
+// The tape of one forward/backward pair: the ops that ran, the storages they
+// read and wrote, and what is held of each storage now.
+//
+// Storages, not tensors, are the unit. A tensor argument is a storage and a
+// geometry, so views need no replay, a storage written in place has one list of
+// writers, and two tensors that share bytes without sharing a version counter
+// (`_unsafe_view`) cannot be taken for independent (cpu-mode.md R1). Identity
+// is a weak reference to the StorageImpl: its address cannot be reused while
+// the tape lives, and tensors themselves are never referenced, so
+// torch.utils.swap_tensors keeps working.
+//
+// Not thread-safe: everything here is used under the runtime's lock.
+#ifndef EBBTIDE_HOOKS_TAPE_H_
+#define EBBTIDE_HOOKS_TAPE_H_
+
+#include <ATen/ATen.h>
+#include <c10/core/Storage.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/SmallVector.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "hooks/op_info.h"
+#include "hooks/spill_slot.h"
+
+namespace ebbtide {
+
+// Storages below this size are never evicted.
+inline constexpr size_t kSmallStorage = 64 << 10;
+
+// How a tensor lies in its storage.
+struct Geometry {
+  c10::SmallVector<int64_t, 5> sizes;
+  c10::SmallVector<int64_t, 5> strides;
+  int64_t offset = 0;
+  c10::DispatchKeySet keys;
+  caffe2::TypeMeta dtype;
+};
+Geometry GeometryOf(const at::Tensor& tensor);
+// A detached tensor of that geometry over `storage`.
+at::Tensor MakeTensor(const c10::Storage& storage, const Geometry& geometry);
+
+// A dense strided CPU tensor whose bytes are the whole truth about it: not
+// lazily conjugated or negated, not a subclass, not traced, not functional.
+bool IsPlainTensor(const at::Tensor& tensor);
+
+// A tensor argument: index of its storage, or -1 for an undefined tensor.
+struct TensorArgument {
+  int storage = -1;
+  Geometry geometry;
+};
+
+struct Argument {
+  enum class Kind : uint8_t { kLiteral, kTensor, kTensors, kOptionalTensors };
+  Kind kind = Kind::kLiteral;
+  bool written = false;
+  c10::IValue literal;
+  std::vector<TensorArgument> tensors;
+};
+
+struct TapeOp {
+  const OpInfo* info = nullptr;
+  std::vector<Argument> arguments;
+  // Storage written by output i (flattened), -1 where it is a view or nothing.
+  c10::SmallVector<int, 4> outputs;
+  // Generator state before the op, of `generator` (undefined: the default one).
+  at::Tensor random_state;
+  at::Generator generator;
+  uint64_t signature = 0;  // op, geometries, scalars, grad mode, threads
+  int threads = 1;
+  bool grad_mode = false;
+  bool parallel_region = false;
+  // The op allocates the storage of its first argument itself when replayed.
+  bool fresh_self = false;
+  // Reads a tensor that is not plain: never replayed.
+  bool foreign = false;
+  // Passed the byte comparison of hooks/verify.h.
+  bool verified = false;
+  double nanoseconds = 0;
+  // Autograd's packs seen before it began; see SavedTensor.
+  int packs_before = 0;
+};
+
+struct TapeStorage {
+  c10::weak_intrusive_ptr<c10::StorageImpl> identity{
+      c10::intrusive_ptr<c10::StorageImpl>()};
+  size_t bytes = 0;
+  // Ops that wrote it, in order; the first one made it. Empty for externals
+  // (parameters, inputs, whatever no observed op produced).
+  c10::SmallVector<int, 2> writers;
+  bool external = false;
+  // `data` of an external is held for the life of the tape: leaves, and small
+  // tensors that the script may let go.
+  bool captured = false;
+  // Written by something that no recipe can repeat.
+  bool opaque = false;
+
+  // What we hold of it now: its bytes on the device, its bytes in the spill
+  // file, or neither (then a recipe rebuilds it).
+  c10::Storage data;
+  std::shared_ptr<SpillSlot> spill;
+
+  int hooks = 0;       // saved tensors that will ask for it
+  int dependents = 0;  // owed storages whose recipe reads it
+  // Somebody asks for it and its bytes are nowhere (hooks/recovery.h).
+  bool owed = false;
+  int pins = 0;        // in use by a running replay: not to be evicted
+  int last_pack = -1;  // ordinal of its last saved tensor in the pair
+  // Where it was packed, on the tape's clock; the mirror of when it is needed.
+  double packed_at = 0;
+  // For externals read by recipes: what their version must still be.
+  std::optional<c10::VariableVersion> version;
+  uint32_t version_number = 0;
+};
+
+struct Tape {
+  std::vector<TapeOp> ops;
+  std::vector<TapeStorage> storages;
+  absl::flat_hash_map<c10::StorageImpl*, int> by_identity;
+  int packs = 0;      // saved tensors packed so far
+  int hooks = 0;      // saved tensors alive
+  int owed = 0;       // storages that are owed
+  uint64_t hash = 0;  // rolling hash of the signatures of its ops
+  double clock = 0;   // sum of nanoseconds of its ops
+
+  // Index of the storage, or -1 where the tape has not seen it.
+  int Find(const c10::Storage& storage) const;
+  // As Find; an unseen storage becomes an external.
+  int FindOrAdd(const at::Tensor& tensor);
+  // A new storage made by `op`.
+  int AddProduced(const c10::Storage& storage, int op);
+};
+
+// True where bytes of the storage can be had at once or from the spill file.
+inline bool IsAvailable(const TapeStorage& storage) {
+  return storage.data || storage.spill;
+}
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_TAPE_H_
