@@ -1,0 +1,75 @@
+// Plans for chains: actions in execution order, as `ebbtide plan` writes them.
+//
+// Only one form of a stage's output is on the device at a time: x[i] alone or
+// in xb[i]. The order of a plan is canonical, so that a plan with an action
+// dropped or moved is refused rather than tolerated:
+// - what a forward makes is read by the next compute action (forward, loss or
+//   backward);
+// - a free comes directly after the last action that reads the value, frees of
+//   one place in order of stage, x before xb;
+// - x[0] is never freed, all else is gone at the end but y[0].
+#ifndef EBBTIDE_PLANNER_CHAIN_PLAN_H_
+#define EBBTIDE_PLANNER_CHAIN_PLAN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "planner/chain.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+struct ChainAction {
+  enum class Do { kForward, kLoss, kBackward, kFree, kOffload, kRestore };
+  enum class Item { kX, kXb };  // x[stage] or xb[stage]
+
+  Do what = Do::kForward;
+  int stage = 0;  // 0 for the loss
+  // Forward: 0 keeps the output x[stage+1] only, 1 the saved set xb[stage+1],
+  // k > 1 that of the stage's option k - 2.
+  int save = 0;
+  Item item = Item::kX;  // free, offload, restore
+
+  friend bool operator==(const ChainAction&, const ChainAction&) = default;
+};
+
+struct ChainPlan {
+  std::string solver;
+  Bytes budget{};
+  bool feasible = false;
+  Time time = 0;              // the simulator's
+  Bytes peak{};               // the simulator's
+  Time lower_bound_time = 0;  // no plan is faster
+  Bytes least_budget{};       // least budget this solver has a plan for
+  double plan_seconds = 0;
+  std::vector<ChainAction> actions;
+};
+
+// Step time against budget; `time` holds from `budget` to the next point.
+struct CurvePoint {
+  Bytes budget{};
+  Time time = 0;
+};
+
+// The solver's best plan within `budget`; feasible is false where there is
+// none. Solvers: rotor, keep, auto. Every plan has passed SimulateChain and
+// ValidateChain. Errors: an invalid chain, an unknown solver, weights (no chain
+// solver plans them).
+absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
+                                        absl::string_view solver);
+
+// All budgets at once, from the least feasible one to the one that keeps all.
+absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(
+    const Chain& chain, absl::string_view solver);
+
+// Text form. Reading needs feasible, time, peak and actions; without a budget
+// the plan is held to its own peak.
+std::string ChainPlanToJson(const ChainPlan& plan);
+absl::StatusOr<ChainPlan> ChainPlanFromJson(absl::string_view text,
+                                            absl::string_view origin);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_CHAIN_PLAN_H_

@@ -1,0 +1,400 @@
+#include "planner/chain_validate.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+namespace ebbtide {
+namespace {
+
+using Do = ChainAction::Do;
+using Item = ChainAction::Item;
+
+constexpr Time kNever = std::numeric_limits<Time>::infinity();
+
+template <class... Args>
+absl::Status Broken(size_t position, const Args&... args) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("actions[", position, "]: ", args...));
+}
+
+// One stretch of x[i] or xb[i] on the device, in positions of the action list:
+// readable by actions in (first, last].
+struct Stay {
+  int item;  // 2 i for x[i], 2 i + 1 for xb[i]
+  int first;
+  int last;
+  bool restored = false;
+  bool offloaded = false;
+  int save = 0;
+  Bytes bytes{};
+  Time ready = 0;
+  Time gone = kNever;  // end of the offload's copy
+};
+
+bool Computes(const ChainAction& a) {
+  return a.what == Do::kForward || a.what == Do::kLoss ||
+         a.what == Do::kBackward;
+}
+
+int ItemOf(const ChainAction& a) {
+  return 2 * a.stage + (a.item == Item::kXb ? 1 : 0);
+}
+
+std::string NameOf(int item) {
+  return absl::StrCat(item % 2 == 0 ? "x[" : "xb[", item / 2, "]");
+}
+
+class Checker {
+ public:
+  Checker(const Chain& chain, absl::Span<const ChainAction> actions,
+          Bytes budget)
+      : c_(chain), actions_(actions), budget_(budget), stages_(Stages(chain)) {}
+
+  absl::StatusOr<ChainVerdict> Run() {
+    if (auto s = CheckRanges(); !s.ok()) return s;
+    if (auto s = CheckBackwardOrder(); !s.ok()) return s;
+    if (auto s = Follow(); !s.ok()) return s;
+    for (int k = 0; k < Size(); ++k) {
+      if (auto s = CheckReads(k); !s.ok()) return s;
+      if (auto s = CheckUse(k); !s.ok()) return s;
+      if (auto s = CheckFree(k); !s.ok()) return s;
+    }
+    return CheckTimes();
+  }
+
+ private:
+  int Size() const { return static_cast<int>(actions_.size()); }
+
+  absl::Status CheckRanges() const {
+    for (int k = 0; k < Size(); ++k) {
+      const ChainAction& a = actions_[k];
+      const bool stage = a.what == Do::kForward || a.what == Do::kBackward;
+      const bool value = !Computes(a);
+      const int low = value ? 1 : 0;
+      const int high = stage ? stages_ - 1 : a.what == Do::kLoss ? 0 : stages_;
+      if (a.stage < low || a.stage > high) {
+        return Broken(k, "expected a stage from ", low, " to ", high, ", got ",
+                      a.stage);
+      }
+      if (a.what == Do::kForward && (a.save < 0 || a.save > Ways(a.stage))) {
+        return Broken(k, "expected save from 0 to ", Ways(a.stage), ", got ",
+                      a.save);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  int Ways(int stage) const {
+    int ways = 1;
+    for (const ChainOption& o : c_.options) ways += o.stage == stage ? 1 : 0;
+    return ways;
+  }
+
+  // What running `stage` with `save` > 0 takes.
+  ChainOption Way(int stage, int save) const {
+    int left = save - 1;
+    for (const ChainOption& o : c_.options) {
+      if (o.stage == stage && left > 0 && --left == 0) return o;
+    }
+    return {stage,        c_.fw[stage], c_.bw[stage], c_.xb[stage + 1],
+            c_.ft[stage], c_.bt[stage]};
+  }
+
+  // The loss once, then every stage's backward once, from the last down.
+  absl::Status CheckBackwardOrder() const {
+    int next = stages_;  // the loss counts as stage L
+    for (int k = 0; k < Size(); ++k) {
+      const ChainAction& a = actions_[k];
+      if (a.what != Do::kLoss && a.what != Do::kBackward) continue;
+      const int stage = a.what == Do::kLoss ? stages_ : a.stage;
+      if (stage != next) {
+        return Broken(k, "expected backward of stage ", next, " next (stage ",
+                      stages_, " is the loss), got ", stage);
+      }
+      --next;
+    }
+    if (next < 0) return absl::OkStatus();
+    return Broken(Size(), "backward of stage ", next, " is missing");
+  }
+
+  // Builds the stays of all items in one pass over the actions.
+  absl::Status Follow() {
+    std::vector<int> open(2 * stages_ + 2, -1);     // stay on the device
+    std::vector<int> on_host(2 * stages_ + 2, -1);  // stay that went there
+    stays_.push_back({.item = 0, .first = -1, .last = Size()});
+    stays_.back().bytes = c_.x[0];
+    open[0] = 0;
+    for (int k = 0; k < Size(); ++k) {
+      const ChainAction& a = actions_[k];
+      if (a.what == Do::kLoss || a.what == Do::kBackward) continue;
+      if (a.what == Do::kForward) {
+        const int plain = 2 * (a.stage + 1);
+        for (int item : {plain, plain + 1}) {
+          if (open[item] < 0 && on_host[item] < 0) continue;
+          return Broken(k, NameOf(item), " is there already");
+        }
+        const int item = a.save == 0 ? plain : plain + 1;
+        open[item] = static_cast<int>(stays_.size());
+        stays_.push_back({.item = item, .first = k, .last = Size()});
+        stays_.back().save = a.save;
+        stays_.back().bytes =
+            a.save == 0 ? c_.x[a.stage + 1] : Way(a.stage, a.save).xb;
+        continue;
+      }
+      const int item = ItemOf(a);
+      if (a.what == Do::kRestore) {
+        if (on_host[item] < 0) {
+          return Broken(k, NameOf(item), " is not on the host");
+        }
+        Stay back = stays_[on_host[item]];
+        back.first = k;
+        back.last = Size();
+        back.restored = true;
+        back.offloaded = false;
+        back.gone = kNever;
+        on_host[item] = -1;
+        open[item] = static_cast<int>(stays_.size());
+        stays_.push_back(back);
+        continue;
+      }
+      if (open[item] < 0) {
+        return Broken(k, NameOf(item), " is not on the device");
+      }
+      Stay& stay = stays_[open[item]];
+      stay.last = k;
+      stay.offloaded = a.what == Do::kOffload;
+      if (stay.offloaded) on_host[item] = open[item];
+      open[item] = -1;
+    }
+    for (int item = 1; item < 2 * stages_ + 2; ++item) {
+      if (open[item] < 0 && on_host[item] < 0) continue;
+      return Broken(Size(), NameOf(item), " is left over");
+    }
+    return absl::OkStatus();
+  }
+
+  int StayAt(int item, int k) const {
+    for (size_t s = 0; s < stays_.size(); ++s) {
+      const Stay& stay = stays_[s];
+      if (stay.item == item && stay.first < k && k <= stay.last) return s;
+    }
+    return -1;
+  }
+
+  // Stays that action k reads; -1 for one that is not there.
+  std::vector<int> Reads(int k) const {
+    const ChainAction& a = actions_[k];
+    if (!Computes(a)) return {};
+    const int input = a.what == Do::kLoss ? stages_ : a.stage;
+    int stay = StayAt(2 * input, k);
+    if (stay < 0) stay = StayAt(2 * input + 1, k);
+    std::vector<int> reads = {stay};
+    if (a.what == Do::kBackward) {
+      reads.push_back(StayAt(2 * (a.stage + 1) + 1, k));
+    }
+    return reads;
+  }
+
+  absl::Status CheckReads(int k) const {
+    const std::vector<int> reads = Reads(k);
+    for (size_t r = 0; r < reads.size(); ++r) {
+      if (reads[r] >= 0) continue;
+      return Broken(k, r == 0 ? "the input" : "the saved set",
+                    " is not on the device");
+    }
+    return absl::OkStatus();
+  }
+
+  // What a forward makes is read by the next compute action.
+  absl::Status CheckUse(int k) const {
+    if (actions_[k].what != Do::kForward) return absl::OkStatus();
+    int next = k + 1;
+    while (next < Size() && !Computes(actions_[next])) ++next;
+    if (next < Size()) {
+      for (int stay : Reads(next)) {
+        if (stay >= 0 && stays_[stay].first == k) return absl::OkStatus();
+      }
+    }
+    return Broken(k, "the next compute action does not read what this makes");
+  }
+
+  // A free comes directly after the last reader, frees of one place in order.
+  absl::Status CheckFree(int k) const {
+    if (actions_[k].what != Do::kFree) return absl::OkStatus();
+    const int item = ItemOf(actions_[k]);
+    int before = k - 1;
+    if (before >= 0 && actions_[before].what == Do::kFree &&
+        ItemOf(actions_[before]) >= item) {
+      return Broken(k, "frees of one place go up in stage, x before xb");
+    }
+    while (before >= 0 && actions_[before].what == Do::kFree) --before;
+    if (before >= 0 && Computes(actions_[before])) {
+      for (int stay : Reads(before)) {
+        if (stay >= 0 && stays_[stay].item == item) return absl::OkStatus();
+      }
+    }
+    return Broken(k, NameOf(item), " is not freed directly after its last use");
+  }
+
+  // Bytes on the device at `time` as action k starts; the gradient included.
+  Bytes Resident(int k, Time time) const {
+    Bytes sum{};
+    for (const Stay& stay : stays_) {
+      if (stay.first >= k) continue;
+      const bool there = stay.last >= k || (stay.offloaded && stay.gone > time);
+      if (there) sum += stay.bytes;
+    }
+    for (int j = k - 1; j >= 0; --j) {
+      if (actions_[j].what == Do::kLoss) return sum + c_.x[stages_];
+      if (actions_[j].what == Do::kBackward)
+        return sum + c_.x[actions_[j].stage];
+    }
+    return sum;
+  }
+
+  struct Cost {
+    Bytes bytes{};
+    Time time = 0;
+  };
+
+  Cost CostOf(int k) const {
+    const ChainAction& a = actions_[k];
+    if (a.what == Do::kForward) {
+      const ChainOption way = Way(a.stage, std::max(1, a.save));
+      return {(a.save == 0 ? c_.x[a.stage + 1] : way.xb) + way.ft, way.fw};
+    }
+    if (a.what == Do::kLoss) {
+      return {c_.x[stages_] + c_.bt[stages_], c_.bw[stages_]};
+    }
+    if (a.what == Do::kBackward) {
+      const Stay& saved = stays_[StayAt(2 * (a.stage + 1) + 1, k)];
+      const ChainOption way = Way(a.stage, saved.save);
+      return {c_.x[a.stage] + way.bt, way.bw};
+    }
+    return {stays_[StayAt(ItemOf(a), k + 1)].bytes, 0};  // a restore
+  }
+
+  // Moves `time` on until the bytes fit, and notes them.
+  absl::Status Fit(int k, Bytes extra, Time* time) {
+    while (true) {
+      const Bytes live = Resident(k, *time) + extra;
+      if (live <= budget_) {
+        peak_ = std::max(peak_, live);
+        return absl::OkStatus();
+      }
+      Time next = kNever;
+      for (const Stay& stay : stays_) {
+        if (stay.offloaded && stay.last < k && stay.gone > *time) {
+          next = std::min(next, stay.gone);
+        }
+      }
+      if (next == kNever) {
+        return Broken(k, "needs ", Count(live), ", the budget is ",
+                      Count(budget_));
+      }
+      *time = next;
+    }
+  }
+
+  absl::StatusOr<ChainVerdict> CheckTimes() {
+    Time clock = 0;
+    for (int k = 0; k < Size(); ++k) {
+      const ChainAction& a = actions_[k];
+      if (a.what == Do::kFree) {
+        if (stays_[StayAt(ItemOf(a), k)].ready > clock) {
+          return Broken(k, NameOf(ItemOf(a)), " is still being restored");
+        }
+        continue;
+      }
+      if (a.what == Do::kOffload) {
+        if (auto s = StartOffload(k, clock); !s.ok()) return s;
+        continue;
+      }
+      for (int stay : Reads(k)) clock = std::max(clock, stays_[stay].ready);
+      const Cost cost = CostOf(k);
+      if (auto s = Fit(k, cost.bytes, &clock); !s.ok()) return s;
+      if (a.what == Do::kRestore) {
+        if (auto s = StartRestore(k, clock); !s.ok()) return s;
+      }
+      clock += cost.time;
+    }
+    return ChainVerdict{.time = clock, .peak = peak_};
+  }
+
+  absl::Status StartOffload(int k, Time clock) {
+    if (c_.d2h <= 0) return Broken(k, "the chain has no D2H lane");
+    Stay& stay = stays_[StayAt(ItemOf(actions_[k]), k)];
+    const Time start = std::max({clock, d2h_end_, stay.ready});
+    d2h_end_ = start + static_cast<double>(Count(stay.bytes)) / c_.d2h;
+    stay.gone = d2h_end_;
+    Bytes host{};
+    for (size_t s = 0; s < stays_.size(); ++s) {
+      if (!stays_[s].offloaded || stays_[s].last > k) continue;
+      const Stay& back = RestoreOf(s);
+      if (back.first > k || back.ready > clock) host += stays_[s].bytes;
+    }
+    if (c_.host < Bytes{} || host <= c_.host) return absl::OkStatus();
+    return Broken(k, "the host would hold ", Count(host), ", its room is ",
+                  Count(c_.host));
+  }
+
+  // The stay that brings back the offloaded stay s: the item's next one.
+  const Stay& RestoreOf(size_t s) const {
+    size_t back = s + 1;
+    while (stays_[back].item != stays_[s].item) ++back;
+    return stays_[back];
+  }
+
+  absl::Status StartRestore(int k, Time clock) {
+    if (c_.h2d <= 0) return Broken(k, "the chain has no H2D lane");
+    const int item = ItemOf(actions_[k]);
+    Stay& back = stays_[StayAt(item, k + 1)];
+    Time gone = 0;
+    for (const Stay& stay : stays_) {
+      if (stay.item == item && stay.last < k && stay.offloaded) {
+        gone = std::max(gone, stay.gone);
+      }
+    }
+    const Time start = std::max({clock, h2d_end_, gone});
+    h2d_end_ = start + static_cast<double>(Count(back.bytes)) / c_.h2d;
+    back.ready = h2d_end_;
+    return absl::OkStatus();
+  }
+
+  const Chain& c_;
+  const absl::Span<const ChainAction> actions_;
+  const Bytes budget_;
+  const int stages_;
+  std::vector<Stay> stays_;
+  Time d2h_end_ = 0;
+  Time h2d_end_ = 0;
+  Bytes peak_{};
+};
+
+}  // namespace
+
+absl::StatusOr<ChainVerdict> ValidateChain(
+    const Chain& chain, absl::Span<const ChainAction> actions, Bytes budget) {
+  return Checker(chain, actions, budget).Run();
+}
+
+absl::Status ValidateChainPlan(const Chain& chain, const ChainPlan& plan) {
+  if (!plan.feasible) {
+    return absl::FailedPreconditionError("the plan says it is not feasible");
+  }
+  absl::StatusOr<ChainVerdict> verdict =
+      ValidateChain(chain, plan.actions, plan.budget);
+  if (!verdict.ok()) return verdict.status();
+  if (verdict->time != plan.time) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "time: expected ", verdict->time, ", the plan says ", plan.time));
+  }
+  if (verdict->peak == plan.peak) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("peak: expected ", Count(verdict->peak), ", the plan says ",
+                   Count(plan.peak)));
+}
+
+}  // namespace ebbtide
