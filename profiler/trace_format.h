@@ -1,0 +1,160 @@
+// The bytes of a trace file, described once for writer and reader.
+//
+//   file    "EBBTIDE\n", version (u32), zero (u32), records
+//   record  length of payload (u32), CRC-32C of payload (u32), payload
+//   payload type (u8), fields
+//
+// u32 is little-endian. Integer fields are zigzag varints; times are
+// differences from the time before, wherever that stood, and live bytes are
+// differences from the sample before. A record can thus be read only after
+// those before it, and a damaged one ends the readable part.
+//
+// Names are numbered in the order of their records, from 0. A text longer than
+// kTextPart is cut into parts that follow each other, all but the last marked.
+#ifndef EBBTIDE_PROFILER_TRACE_FORMAT_H_
+#define EBBTIDE_PROFILER_TRACE_FORMAT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "profiler/trace.h"
+
+namespace ebbtide::trace_format {
+
+inline constexpr char kMagic[] = "EBBTIDE\n";
+inline constexpr uint32_t kVersion = 1;
+inline constexpr int kFileHeader = 16;
+inline constexpr int kRecordHeader = 8;
+inline constexpr int kTextPart = 16 << 10;
+inline constexpr int kPeakHolders = 1000;
+// No payload is longer.
+inline constexpr int kMaxPayload = 64 << 10;
+
+enum class Type : uint8_t {
+  kStart = 1,
+  kName,
+  kSample,
+  kSpan,
+  kStepBegin,
+  kStepEnd,
+  kBudget,
+  kEviction,
+  kPeak,
+  kText,
+  kEnd,
+};
+
+// What the next record's differences refer to.
+struct Context {
+  int64_t time = 0;
+  BytesByKind live{};
+};
+
+uint32_t Crc32c(const char* data, size_t size);
+void PutU32(char* to, uint32_t value);
+uint32_t GetU32(const char* from);
+
+class Encoder {
+ public:
+  Encoder(std::string& out, Context& context) : out_(out), context_(context) {}
+
+  void Int(int64_t value) {
+    uint64_t rest = (static_cast<uint64_t>(value) << 1) ^
+                    static_cast<uint64_t>(value >> 63);
+    for (; rest >= 128; rest >>= 7) {
+      out_.push_back(static_cast<char>(rest | 128));
+    }
+    out_.push_back(static_cast<char>(rest));
+  }
+  void Name(int value) { Int(value); }
+  void Size(Bytes value) { Int(Count(value)); }
+  void Time(int64_t value) {
+    Int(value - context_.time);
+    context_.time = value;
+  }
+  void Live(const BytesByKind& live) {
+    for (int kind = 0; kind < kKinds; ++kind) {
+      Size(live[kind] - context_.live[kind]);
+    }
+    context_.live = live;
+  }
+  template <typename Enum>
+  void Choice(Enum value, int /*count*/) {
+    out_.push_back(static_cast<char>(value));
+  }
+  void Text(absl::string_view text) {
+    Int(static_cast<int64_t>(text.size()));
+    out_.append(text.data(), text.size());
+  }
+
+ private:
+  std::string& out_;
+  Context& context_;
+};
+
+// Reads what Encoder wrote. After the first field that does not parse, ok() is
+// false and every further value unspecified.
+class Decoder {
+ public:
+  // Names must be smaller than `names`.
+  Decoder(absl::string_view in, int64_t names, Context& context)
+      : in_(in), names_(names), context_(context) {}
+
+  bool ok() const { return ok_; }
+  bool AtEnd() const { return in_.empty(); }
+
+  void Int(int64_t& value);
+  void Name(int& value);
+  void Size(Bytes& value);
+  void Time(int64_t& value);
+  void Live(BytesByKind& live);
+  template <typename Enum>
+  void Choice(Enum& value, int count) {
+    const int choice = Byte();
+    ok_ = ok_ && choice < count;
+    value = static_cast<Enum>(choice);
+  }
+  void Text(std::string& text);
+
+ private:
+  int Byte();
+
+  absl::string_view in_;
+  const int64_t names_;
+  Context& context_;
+  bool ok_ = true;
+};
+
+// The fields of each record. `Codec` is Encoder or Decoder.
+template <typename Codec, typename Record>
+void Fields(Codec& codec, Record& record) {
+  using Data = std::remove_const_t<Record>;
+  if constexpr (std::is_same_v<Data, CurveSample>) {
+    codec.Time(record.time);
+    codec.Live(record.live);
+  } else if constexpr (std::is_same_v<Data, Span>) {
+    codec.Choice(record.kind, kSpanKinds);
+    codec.Name(record.name);
+    codec.Time(record.begin);
+    codec.Time(record.end);
+    codec.Size(record.bytes);
+  } else if constexpr (std::is_same_v<Data, BudgetChange>) {
+    codec.Time(record.time);
+    codec.Size(record.budget);
+  } else if constexpr (std::is_same_v<Data, Eviction>) {
+    codec.Time(record.time);
+    codec.Name(record.name);
+    codec.Size(record.bytes);
+    codec.Choice(record.how, 2);
+  } else {
+    static_assert(std::is_same_v<Data, PeakHolder>);
+    codec.Name(record.name);
+    codec.Size(record.bytes);
+    codec.Choice(record.kind, kKinds);
+  }
+}
+
+}  // namespace ebbtide::trace_format
+
+#endif  // EBBTIDE_PROFILER_TRACE_FORMAT_H_

@@ -1,0 +1,75 @@
+// Appends what happens in a run to a trace file, off the training thread: calls
+// encode into a buffer, a background thread writes it out ten times a second.
+// A process that is killed loses at most that.
+//
+// No call fails or waits for the disk, except AddText and AddPeak, which may
+// wait for the background thread. Records that find no room in the buffer are
+// left out and counted. From `max_size` less a reserve on, only steps,
+// budgets, peaks and texts are still written, and beyond it names and the end.
+//
+// Thread-safe. One lock per record, no allocation after the buffers are full
+// grown.
+#ifndef EBBTIDE_PROFILER_TRACE_WRITER_H_
+#define EBBTIDE_PROFILER_TRACE_WRITER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "planner/units.h"
+#include "profiler/trace.h"
+
+namespace ebbtide {
+
+struct TraceOptions {
+  Bytes max_size{int64_t{1} << 30};
+  Bytes buffer{4 << 20};
+};
+
+class TraceWriter {
+ public:
+  // Replaces what is at `path`. Errors: it cannot be written (code of errno),
+  // another process writes it (FailedPrecondition), or the system refuses a
+  // thread (ResourceExhausted).
+  static absl::StatusOr<std::unique_ptr<TraceWriter>> Open(
+      const std::string& path, const TraceOptions& options = {});
+  ~TraceWriter();  // closes
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+
+  // The number of a name, the same for the same text.
+  int Name(absl::string_view name);
+
+  void Add(const CurveSample& sample);
+  void Add(const Span& span);
+  void Add(const BudgetChange& budget);
+  void Add(const Eviction& eviction);
+  void BeginStep(int64_t index, int64_t time);
+  void EndStep(int64_t index, int64_t time, Bytes peak);
+  // The first 1000 holders are kept.
+  void AddPeak(const PeakRecord& peak);
+  void AddText(const TraceText& text);
+
+  // Writes out everything and the end. Later calls do nothing. OK if the whole
+  // trace is in the file, but for records left out.
+  absl::Status Close();
+  int64_t dropped() const;
+
+  // Around fork(). The child writes nothing; its calls return at once.
+  void BeforeFork();
+  void AfterForkInParent();
+  void AfterForkInChild();
+
+ private:
+  struct Core;
+  explicit TraceWriter(std::shared_ptr<Core> core);
+
+  const std::shared_ptr<Core> core_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PROFILER_TRACE_WRITER_H_
