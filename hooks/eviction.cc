@@ -21,7 +21,7 @@ bool IsEvictable(const TapeStorage& storage) {
 }
 
 std::optional<Victim> ChooseVictim(Tape* tape, double now,
-                                   const std::optional<SpillCost>& spill) {
+                                   std::optional<double> spill_cost) {
   std::optional<Victim> best;
   for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
     const TapeStorage& storage = tape->storages[i];
@@ -32,10 +32,19 @@ std::optional<Victim> ChooseVictim(Tape* tape, double now,
     const double bytes = static_cast<double>(storage.bytes);
     const auto consider = [&](Victim::How how, double cost) {
       const double score = bytes * distance / (cost + kLeastCost);
-      if (!best || score > best->score) best = {tape, i, how, score};
+      if (!best || score > best->score) {
+        best = Victim{.tape = tape, .storage = i, .how = how, .score = score};
+      }
     };
-    if (spill) consider(Victim::How::kSpill, bytes * spill->per_byte);
-    if (storage.external || storage.spill) continue;
+    if (storage.spill) {
+      // The file's copy is good: letting the bytes go costs the way back.
+      if (storage.spill->IsWritten()) {
+        consider(Victim::How::kSpill, bytes * spill_cost.value_or(0) / 2);
+      }
+      continue;
+    }
+    if (spill_cost) consider(Victim::How::kSpill, bytes * *spill_cost);
+    if (storage.external) continue;
     if (const auto recipe = FindRecipe(*tape, i)) {
       consider(Victim::How::kDrop, recipe->nanoseconds);
     }

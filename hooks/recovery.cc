@@ -147,7 +147,7 @@ class Run {
     if (storage.external) return c10::Storage(storage.identity.lock());
     EBBTIDE_CHECK(op.fresh_self);
     return c10::Storage(c10::Storage::use_byte_size_t(), storage.bytes,
-                        c10::GetCPUAllocator(), /*resizable=*/false);
+                        c10::GetCPUAllocator(), /*resizable=*/true);
   }
 
   void Step(int index) {

@@ -20,7 +20,6 @@ struct RunReport {
   int64_t steps = 0;
   int64_t over_budget_steps = 0;
   int64_t ops_replayed = 0;
-  int64_t storages_dropped = 0;
   int64_t bytes_dropped = 0;
   int64_t bytes_spilled = 0;
   std::string state;

@@ -39,6 +39,11 @@ absl::Status Runtime::Start(const Settings& settings) {
   if (settings.budget) allocator.SetBudget(*settings.budget);
   allocator.SetPressureHandler(
       [](Bytes needed) { return Runtime::Global().Relieve(needed); });
+  if (!settings.spill_dir.empty()) {
+    const absl::Status opened =
+        residency_.OpenSpill(settings.spill_dir, settings.spill_limit);
+    if (!opened.ok()) return opened;
+  }
   InstallCpuAllocator();
   InstallEngine();
   InstallRecorder(this);
@@ -66,8 +71,7 @@ absl::Status Runtime::Start(const Settings& settings) {
 void Runtime::BeginPair() {
   CloseStep();
   tape_ = std::make_shared<Tape>();
-  std::erase_if(tapes_, [](const auto& tape) { return tape.expired(); });
-  tapes_.push_back(tape_);
+  residency_.Add(tape_);
   in_pair_ = true;
   in_backward_ = false;
   owner_ = std::this_thread::get_id();
@@ -104,25 +108,13 @@ void Runtime::EndPair() {
   in_backward_ = false;
 }
 
-bool Runtime::Relieve(Bytes) {
+bool Runtime::Relieve(Bytes needed) {
+  // Another thread may hold the lock for as long as a replay takes.
   std::unique_lock<std::recursive_timed_mutex> lock(
       RuntimeLock::Mutex(), std::chrono::milliseconds(200));
-  if (!lock.owns_lock() || state_ != State::kWatch) return false;
+  if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
-  std::optional<Victim> best;
-  for (const auto& weak : tapes_) {
-    const auto tape = weak.lock();
-    if (tape == nullptr || tape->hooks == 0) continue;
-    const double now = in_backward_ ? position_ : tape->clock;
-    const auto victim = ChooseVictim(tape.get(), now, std::nullopt);
-    if (victim && (!best || victim->score > best->score)) best = victim;
-  }
-  if (!best) return false;
-  const size_t bytes = best->tape->storages[best->storage].bytes;
-  Drop(best->tape, best->storage);
-  ++report_.storages_dropped;
-  report_.bytes_dropped += bytes;
-  return true;
+  return residency_.Relieve(needed);
 }
 
 void Runtime::TurnOff(const std::string& why) {
@@ -139,6 +131,9 @@ std::string Runtime::Finish() {
   CloseStep();
   --report_.steps;  // opened by the line above
   report_.peak = TheLedger().RunPeak();
+  report_.ops_replayed = residency_.counts().ops_replayed;
+  report_.bytes_dropped = residency_.counts().bytes_dropped;
+  report_.bytes_spilled = residency_.counts().bytes_spilled;
   if (settings_.budget) report_.budget = *settings_.budget;
   report_.state = state_ == State::kWatch  ? "watch"
                   : state_ == State::kIdle ? "idle"

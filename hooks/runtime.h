@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "hooks/eviction.h"
 #include "hooks/recorder.h"
 #include "hooks/report.h"
+#include "hooks/residency.h"
 #include "hooks/settings.h"
 #include "hooks/tape.h"
 #include "hooks/verify.h"
@@ -60,22 +60,18 @@ class Runtime final : public TapeListener {
   void EndPair();
   void BeginBackward();
   void CloseStep();
-  void Rebuild(Tape* tape, int storage);
-  // Rebuilds what would lose its recipe when `storage` is written.
-  void BeforeWrite(Tape* tape, int storage);
   void NoteOutputs(Tape* tape, int op, const std::vector<at::Tensor>& outputs);
 
   std::atomic<State> state_ = State::kOff;
   Settings settings_;
   Verifier verifier_;
+  Residency residency_;
   RunReport report_;
 
   std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one
-  std::vector<std::weak_ptr<Tape>> tapes_;  // that saved tensors refer to
   bool in_pair_ = false;
   bool in_backward_ = false;
   std::thread::id owner_;
-  double position_ = 0;  // on the tape's clock; see ChooseVictim
   // Copy of the storage that the running op overwrites, for the verifier.
   c10::Storage preimage_;
 };

@@ -17,7 +17,7 @@ namespace {
 
 c10::Storage CopyOf(const c10::Storage& storage) {
   c10::Storage copy(c10::Storage::use_byte_size_t(), storage.nbytes(),
-                    c10::GetCPUAllocator(), /*resizable=*/false);
+                    c10::GetCPUAllocator(), /*resizable=*/true);
   std::memcpy(copy.mutable_data(), storage.data(), storage.nbytes());
   return copy;
 }
@@ -76,7 +76,8 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor) {
   if (!storage.data) storage.data = bytes;
   ++storage.hooks;
   ++tape->hooks;
-  storage.last_pack = tape->packs++;
+  storage.last_pack = tape->packed.size();
+  tape->packed.push_back(index);
   storage.packed_at = tape->clock;
   if (storage.bytes >= kSmallStorage && !storage.captured) {
     HostAllocator::Global().ledger().Retag(bytes.data(), Kind::kSaved);
@@ -89,10 +90,10 @@ c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
       torch::autograd::get_current_graph_task_id() != -1) {
     BeginBackward();
   }
-  TapeStorage& storage = tape->storages[index];
-  if (tape == tape_) position_ = storage.packed_at;
-  if (!storage.data) Rebuild(tape.get(), index);
-  return storage.data;
+  if (tape == tape_) {
+    residency_.SetPosition(tape.get(), tape->storages[index].packed_at);
+  }
+  return residency_.Fetch(tape.get(), index);
 }
 
 void Runtime::Forget(Tape* tape, int index) {
@@ -104,29 +105,6 @@ void Runtime::Forget(Tape* tape, int index) {
   if (tape == tape_.get() && tape->hooks == 0 && CurrentOp(tape) < 0) {
     EndPair();
   }
-}
-
-void Runtime::Rebuild(Tape* tape, int storage) {
-  const AllocationKind scratch(Kind::kScratch);
-  const RecoveryPolicy policy = {
-      .hold = [](int) { return true; },
-      .restore = [](int) {},
-  };
-  report_.ops_replayed += Recover(tape, storage, policy);
-}
-
-void Runtime::BeforeWrite(Tape* tape, int written) {
-  if (tape->owed == 0 || tape->storages[written].dependents == 0) return;
-  std::vector<int> rebuilt;
-  for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
-    TapeStorage& storage = tape->storages[i];
-    if (!storage.owed || storage.hooks == 0) continue;
-    Rebuild(tape, i);
-    ++storage.pins;
-    rebuilt.push_back(i);
-    if (tape->storages[written].dependents == 0) break;
-  }
-  for (int i : rebuilt) --tape->storages[i].pins;
 }
 
 Tape* Runtime::TapeFor(bool leaf) {
@@ -146,7 +124,7 @@ void Runtime::OnOpBegin(Tape* tape, int index) {
     if (!argument.written) continue;
     for (const TensorArgument& t : argument.tensors) {
       if (t.storage < 0) continue;
-      BeforeWrite(tape, t.storage);
+      residency_.BeforeWrite(tape, t.storage);
       AddWriter(tape, index, t);
     }
   }
@@ -208,15 +186,12 @@ void Runtime::OnOpEnd(Tape* tape, int index,
     op.verified = verifier_.IsVerified(op);
   }
   preimage_ = c10::Storage();
+  residency_.Reap();
+  residency_.SetPosition(tape, tape->clock);
 }
 
 void Runtime::OnForeignWrite(const at::Tensor& tensor) {
-  for (const auto& weak : tapes_) {
-    const auto tape = weak.lock();
-    if (tape == nullptr || tape->owed == 0) continue;
-    const int storage = tape->Find(tensor.storage());
-    if (storage >= 0) BeforeWrite(tape.get(), storage);
-  }
+  residency_.BeforeForeignWrite(tensor.storage());
 }
 
 }  // namespace ebbtide

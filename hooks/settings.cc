@@ -20,6 +20,9 @@ absl::StatusOr<Settings> SettingsFromEnvironment() {
   if (const char* report = std::getenv("EBBTIDE_REPORT")) {
     settings.report = report;
   }
+  if (const char* dir = std::getenv("EBBTIDE_SPILL_DIR")) {
+    settings.spill_dir = dir;
+  }
   if (const char* record = std::getenv("EBBTIDE_RECORD")) {
     settings.record = record;
   }

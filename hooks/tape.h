@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "hooks/host_tier.h"
 #include "hooks/op_info.h"
-#include "hooks/spill_slot.h"
 
 namespace ebbtide {
 
@@ -121,11 +121,11 @@ struct Tape {
   std::vector<TapeOp> ops;
   std::vector<TapeStorage> storages;
   absl::flat_hash_map<c10::StorageImpl*, int> by_identity;
-  int packs = 0;      // saved tensors packed so far
-  int hooks = 0;      // saved tensors alive
-  int owed = 0;       // storages that are owed
-  uint64_t hash = 0;  // rolling hash of the signatures of its ops
-  double clock = 0;   // sum of nanoseconds of its ops
+  std::vector<int> packed;  // storages of its saved tensors, by ordinal
+  int hooks = 0;            // saved tensors alive
+  int owed = 0;             // storages that are owed
+  uint64_t hash = 0;        // rolling hash of the signatures of its ops
+  double clock = 0;         // sum of nanoseconds of its ops
 
   // Index of the storage, or -1 where the tape has not seen it.
   int Find(const c10::Storage& storage) const;

@@ -34,7 +34,7 @@ bool Verifier::RunsEqual(const Tape& tape, const TapeOp& op,
     if (written && preimage) return preimage;
     if (written) {
       return c10::Storage(c10::Storage::use_byte_size_t(), storage.bytes,
-                          c10::GetCPUAllocator(), /*resizable=*/false);
+                          c10::GetCPUAllocator(), /*resizable=*/true);
     }
     c10::Storage now(storage.identity.lock());
     complete = complete && now;

@@ -1,0 +1,206 @@
+#include "hooks/residency.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "allocator/torch_cpu_allocator.h"
+#include "hooks/recovery.h"
+
+namespace ebbtide {
+namespace {
+
+// Bytes brought back ahead of need, counted against the budget.
+constexpr int64_t kPrefetchWindow = 32 << 20;
+
+}  // namespace
+
+absl::Status Residency::OpenSpill(const std::string& directory, Bytes limit) {
+  auto tier = HostTier::Open(directory, limit);
+  if (!tier.ok()) return tier.status();
+  tier_ = *std::move(tier);
+  return absl::OkStatus();
+}
+
+void Residency::Add(const std::shared_ptr<Tape>& tape) {
+  std::erase_if(tapes_, [](const auto& known) { return known.expired(); });
+  tapes_.push_back(tape);
+}
+
+void Residency::SetPosition(const Tape* tape, double position) {
+  positioned_ = tape;
+  position_ = position;
+}
+
+c10::Storage Residency::Fetch(Tape* tape, int index) {
+  TapeStorage& storage = tape->storages[index];
+  if (!storage.data && storage.spill) {
+    ++storage.pins;
+    auto bytes = tier_->FinishRead(storage.spill.get());
+    --storage.pins;
+    TORCH_CHECK(bytes.ok(), "ebbtide: cannot bring back a saved tensor: ",
+                std::string(bytes.status().message()));
+    storage.data = *std::move(bytes);
+  }
+  if (!storage.data) Rebuild(tape, index);
+  c10::Storage bytes = storage.data;
+  PrefetchBefore(tape, storage.last_pack);
+  return bytes;
+}
+
+void Residency::PrefetchBefore(Tape* tape, int pack) {
+  if (tier_ == nullptr) return;
+  const Ledger& ledger = HostAllocator::Global().ledger();
+  int64_t window = 0;
+  for (int i = pack - 1; i >= 0 && window < kPrefetchWindow; --i) {
+    const int index = tape->packed[i];
+    TapeStorage& storage = tape->storages[index];
+    if (storage.data || !storage.spill || storage.hooks == 0) continue;
+    window += storage.bytes;
+    const Bytes size{static_cast<int64_t>(storage.bytes)};
+    if (ledger.WouldExceed(size + size)) return;
+    Prefetch(tape, index);
+  }
+}
+
+void Residency::Prefetch(Tape* tape, int index) {
+  TapeStorage& storage = tape->storages[index];
+  if (storage.data || !storage.spill || storage.spill->IsReading()) return;
+  // A failure shows again, and is told, where the bytes are needed.
+  tier_->StartRead(storage.spill.get()).IgnoreError();
+}
+
+bool Residency::Reap() {
+  bool freed = false;
+  std::erase_if(writing_, [&](const auto& entry) {
+    const auto tape = entry.first.lock();
+    if (tape == nullptr) return true;
+    TapeStorage& storage = tape->storages[entry.second];
+    if (!storage.spill) return true;
+    if (!storage.spill->IsWritten()) return false;
+    const absl::Status written = tier_->FinishWrite(storage.spill.get());
+    if (!written.ok()) {
+      storage.spill.reset();
+      GiveUpSpilling(written);
+    } else if (IsEvictable(storage)) {
+      storage.data = c10::Storage();
+      freed = true;
+    }
+    return true;
+  });
+  return freed;
+}
+
+void Residency::GiveUpSpilling(const absl::Status& why) {
+  if (!spill_failure_.empty()) return;
+  spill_failure_ = std::string(why.message());
+  std::fprintf(stderr, "ebbtide: no more spilling: %s\n",
+               spill_failure_.c_str());
+}
+
+bool Residency::WaitForWrite() {
+  while (!writing_.empty()) {
+    const auto tape = writing_.front().first.lock();
+    if (tape != nullptr) {
+      if (const auto slot = tape->storages[writing_.front().second].spill) {
+        tier_->FinishWrite(slot.get()).IgnoreError();  // Reap looks at it
+      }
+    }
+    if (Reap()) return true;
+  }
+  return false;
+}
+
+std::optional<Victim> Residency::BestVictim() {
+  std::optional<double> cost;
+  if (CanSpill()) cost = tier_->CostPerByte();
+  std::optional<Victim> best;
+  for (const auto& weak : tapes_) {
+    const auto tape = weak.lock();
+    if (tape == nullptr || tape->hooks == 0) continue;
+    const double now = tape.get() == positioned_ ? position_ : tape->clock;
+    const auto victim = ChooseVictim(tape.get(), now, cost);
+    if (victim && (!best || victim->score > best->score)) {
+      best = victim;
+      best->owner = tape;
+    }
+  }
+  return best;
+}
+
+bool Residency::Relieve(Bytes needed) {
+  if (Reap()) return true;
+  while (true) {
+    if (tier_ != nullptr && tier_->in_flight() >= needed && WaitForWrite()) {
+      return true;
+    }
+    const std::optional<Victim> victim = BestVictim();
+    if (!victim) return WaitForWrite();
+    if (victim->how == Victim::How::kDrop) {
+      return Drop(victim->tape, victim->storage);
+    }
+    TapeStorage& storage = victim->tape->storages[victim->storage];
+    if (storage.spill) {
+      storage.data = c10::Storage();
+      return true;
+    }
+    Spill(victim->owner, victim->storage);
+  }
+}
+
+bool Residency::Drop(Tape* tape, int index) {
+  TapeStorage& storage = tape->storages[index];
+  if (!IsEvictable(storage) || !FindRecipe(*tape, index)) return false;
+  storage.spill.reset();
+  ++counts_.drops;
+  counts_.bytes_dropped += storage.bytes;
+  ebbtide::Drop(tape, index);
+  return true;
+}
+
+void Residency::Spill(const std::shared_ptr<Tape>& tape, int index) {
+  TapeStorage& storage = tape->storages[index];
+  if (!CanSpill() || storage.spill || !IsEvictable(storage)) return;
+  auto slot = tier_->StartWrite(storage.data);
+  if (!slot.ok()) {
+    GiveUpSpilling(slot.status());
+    return;
+  }
+  storage.spill = *std::move(slot);
+  ++counts_.spills;
+  counts_.bytes_spilled += storage.bytes;
+  writing_.emplace_back(tape, index);
+}
+
+void Residency::Rebuild(Tape* tape, int index) {
+  const AllocationKind scratch(Kind::kScratch);
+  const RecoveryPolicy policy = {
+      .hold = [](int) { return true; },
+      .restore = [this, tape](int storage) { Fetch(tape, storage); },
+  };
+  counts_.ops_replayed += Recover(tape, index, policy);
+}
+
+void Residency::BeforeWrite(Tape* tape, int written) {
+  if (tape->owed == 0 || tape->storages[written].dependents == 0) return;
+  std::vector<int> rebuilt;
+  for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
+    TapeStorage& storage = tape->storages[i];
+    if (!storage.owed || storage.hooks == 0) continue;
+    Rebuild(tape, i);
+    ++storage.pins;
+    rebuilt.push_back(i);
+    if (tape->storages[written].dependents == 0) break;
+  }
+  for (int i : rebuilt) --tape->storages[i].pins;
+}
+
+void Residency::BeforeForeignWrite(const c10::Storage& storage) {
+  for (const auto& weak : tapes_) {
+    const auto tape = weak.lock();
+    if (tape == nullptr || tape->owed == 0) continue;
+    const int index = tape->Find(storage);
+    if (index >= 0) BeforeWrite(tape.get(), index);
+  }
+}
+
+}  // namespace ebbtide

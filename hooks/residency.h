@@ -1,0 +1,85 @@
+// Where the bytes of saved tensors are, and how they move: evicting, restoring,
+// rebuilding. Everything under the runtime's lock.
+#ifndef EBBTIDE_HOOKS_RESIDENCY_H_
+#define EBBTIDE_HOOKS_RESIDENCY_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "hooks/eviction.h"
+#include "hooks/host_tier.h"
+#include "hooks/tape.h"
+
+namespace ebbtide {
+
+// What was done, in all.
+struct ResidencyCounts {
+  int64_t drops = 0;
+  int64_t bytes_dropped = 0;
+  int64_t ops_replayed = 0;
+  int64_t spills = 0;
+  int64_t bytes_spilled = 0;
+};
+
+class Residency {
+ public:
+  // Opens the spill file. Without this nothing is spilled.
+  absl::Status OpenSpill(const std::string& directory, Bytes limit);
+
+  // A tape whose storages may be evicted as long as it lives.
+  void Add(const std::shared_ptr<Tape>& tape);
+  // Where on its tape's clock the open pair is; see ChooseVictim.
+  void SetPosition(const Tape* tape, double position);
+
+  // The bytes of a storage, from wherever they are. `tape` must have a user for
+  // them. Starts bringing back what is needed next.
+  c10::Storage Fetch(Tape* tape, int storage);
+
+  // Drops or spills at least one storage; false where nothing can go.
+  bool Relieve(Bytes needed);
+  // Frees what finished copies have made free; true if there was any.
+  bool Reap();
+
+  // Explicit decisions, those of a plan. Drop needs a recipe (false without
+  // one); Spill starts a copy, the bytes go when it has ended; Prefetch starts
+  // the way back. They do nothing where the storage is not evictable or not
+  // spilled.
+  bool Drop(Tape* tape, int storage);
+  void Spill(const std::shared_ptr<Tape>& tape, int storage);
+  void Prefetch(Tape* tape, int storage);
+  void Rebuild(Tape* tape, int storage);
+
+  // Storage `written` is about to be written: rebuilds what would lose its
+  // recipe.
+  void BeforeWrite(Tape* tape, int written);
+  // The same for a write that no tape records.
+  void BeforeForeignWrite(const c10::Storage& storage);
+
+  const ResidencyCounts& counts() const { return counts_; }
+  const HostTier* tier() const { return tier_.get(); }
+  // Why spilling stopped; empty while it works.
+  const std::string& spill_failure() const { return spill_failure_; }
+
+ private:
+  std::optional<Victim> BestVictim();
+  bool CanSpill() const { return tier_ != nullptr && spill_failure_.empty(); }
+  void GiveUpSpilling(const absl::Status& why);
+  void PrefetchBefore(Tape* tape, int pack);
+  bool WaitForWrite();
+
+  std::unique_ptr<HostTier> tier_;
+  std::string spill_failure_;
+  std::vector<std::weak_ptr<Tape>> tapes_;
+  // Copies out under way, oldest first.
+  std::vector<std::pair<std::weak_ptr<Tape>, int>> writing_;
+  const Tape* positioned_ = nullptr;
+  double position_ = 0;
+  ResidencyCounts counts_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_RESIDENCY_H_
