@@ -1,0 +1,207 @@
+"""Every job at four budgets, with spill and without: `./dev bench jobs`.
+
+For each job and thread count: two unmanaged runs (the control), the floor with
+spill (bench/pyoff.py), the floor without (the planner's least budget), the run
+with torch.utils.checkpoint, then eight runs under `ebbtide run`. Budgets are
+fractions of the way from the floor to the unmanaged peak.
+"""
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import harness
+from harness import Run, mib
+
+JOBS = ["gpt", "resnet", "unet", "encdec", "lstm"]
+FRACTIONS = [75, 60, 45, 35]
+RECORDED_STEPS = 4
+SEED = 1
+
+
+@dataclasses.dataclass
+class Row:
+    """One cell of the bench: a job, a way to run it, what came of it."""
+
+    job: str
+    threads: int
+    way: str
+    identical: bool
+    peak: int
+    budget: int | None
+    over_budget_steps: int
+    seconds: float
+    to_unmanaged: float
+    to_checkpoint: float
+    spilled: int = 0
+    replayed: int = 0
+    predicted_seconds: float = 0.0
+    predicted_peak: int = 0
+
+    def complaints(self) -> Iterator[str]:
+        place = f"{self.job}, {self.threads} threads, {self.way}"
+        if not self.identical and self.way != "checkpoint":
+            yield f"{place}: loss or hash differs from the unmanaged run's"
+        if self.budget is None:
+            return
+        if self.peak > self.budget or self.over_budget_steps:
+            yield (
+                f"{place}: peak {self.peak} over the budget of {self.budget} bytes "
+                f"in {self.over_budget_steps} steps"
+            )
+
+
+class Bench:
+    """The runs of one job at one thread count."""
+
+    def __init__(self, job: str, threads: int, size: str, fractions: list[int]) -> None:
+        self.job = job
+        self.threads = threads
+        self.shape = ["--size", size, "--threads", str(threads), "--seed", str(SEED)]
+        self.fractions = fractions
+        self.notes: list[str] = []
+
+    def command(self, *more: str) -> list[str]:
+        return harness.job_command(self.job, [*self.shape, *more])
+
+    def short(self, *more: str) -> list[str]:
+        return self.command("--steps", str(RECORDED_STEPS), *more)
+
+    def rows(self) -> Iterator[Row]:
+        self.plain = harness.run(self.command())
+        again = harness.run(self.command())
+        self.rival = harness.run(self.command("--checkpoint"))
+        with tempfile.TemporaryDirectory() as folder:
+            profile = Path(folder) / "profile.json"
+            counted = harness.record(self.short(), to=profile)
+            floor = least_budget(profile, counted.live)
+        rival_peak = harness.record(self.short("--checkpoint")).live
+        away = [str(harness.PYTHON), str(harness.ROOT / "bench" / "pyoff.py")]
+        pyoff = harness.record([*away, *self.short()[1:]])
+
+        yield self.row("unmanaged", self.plain, counted.live)
+        yield self.row("unmanaged again", again, counted.live)
+        yield self.row("checkpoint", self.rival, rival_peak)
+        self.notes.append(
+            f"{self.job}, {self.threads} threads: floor with spill "
+            f"{mib(pyoff.live)} MiB (all saved tensors copied away), without "
+            f"{mib(floor['bytes'])} MiB ({floor['witness']})"
+        )
+        floors = {True: pyoff.live, False: int(floor["bytes"])}
+        for spill, least in floors.items():
+            for fraction in self.fractions:
+                budget = least + (counted.live - least) * fraction // 100
+                run = harness.managed(self.command(), budget, spill=spill)
+                way = f"{fraction} % {'spill' if spill else 'recompute'}"
+                yield self.row(way, run, run.live, budget)
+
+    def row(self, way: str, run: Run, peak: int, budget: int | None = None) -> Row:
+        harness.progress(f"{self.job}, {self.threads} threads, {way}")
+        report = run.report
+        return Row(
+            job=self.job,
+            threads=self.threads,
+            way=way,
+            identical=run.same_result(self.plain),
+            peak=peak,
+            budget=budget,
+            over_budget_steps=int(report.get("over_budget_steps", 0)),
+            seconds=run.median,
+            to_unmanaged=run.median / self.plain.median,
+            to_checkpoint=run.median / self.rival.median,
+            spilled=int(report.get("bytes_spilled", 0)),
+            replayed=int(report.get("ops_replayed", 0)),
+            predicted_seconds=float(report.get("predicted_time", 0.0)),
+            predicted_peak=int(report.get("predicted_peak", 0)),
+        )
+
+
+def least_budget(profile: Path, budget: int) -> dict[str, Any]:
+    """The planner's floor of a recorded profile, and the op that makes it."""
+    command = [str(harness.EBBTIDE), "plan", str(profile), "--budget", f"{budget}B"]
+    done = subprocess.run(
+        [*command, "--json"], capture_output=True, text=True, check=False
+    )
+    if done.returncode not in (0, 1) or not done.stdout:
+        raise harness.JobError(f"{' '.join(command)}: {done.stderr.strip()}")
+    answer = json.loads(done.stdout)
+    return {
+        "bytes": answer["least_budget"],
+        "witness": answer.get("floor_witness", "no witness named"),
+    }
+
+
+def show(rows: list[Row]) -> str:
+    header = ["job", "threads", "way", "budget MiB", "peak MiB", "hash"]
+    header += ["s/step", "/ unmanaged", "/ checkpoint", "spilled MiB", "ops replayed"]
+    header += ["predicted s", "predicted MiB"]
+    body = [
+        [
+            row.job,
+            str(row.threads),
+            row.way,
+            mib(row.budget) if row.budget is not None else "",
+            mib(row.peak),
+            "same" if row.identical else "differs",
+            f"{row.seconds:.3f}",
+            f"{row.to_unmanaged:.2f}",
+            f"{row.to_checkpoint:.2f}",
+            mib(row.spilled),
+            str(row.replayed),
+            f"{row.predicted_seconds:.3f}" if row.predicted_seconds else "",
+            mib(row.predicted_peak) if row.predicted_peak else "",
+        ]
+        for row in rows
+    ]
+    return harness.table([header, *body])
+
+
+def parse_arguments() -> argparse.Namespace:
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--quick", action="store_true", help="one small job, two budgets")
+    p.add_argument("--check", action="store_true", help="exit 1 if a figure fails")
+    p.add_argument("--json", action="store_true", help="one list of rows")
+    p.add_argument("--job", choices=JOBS, action="append", help="only these jobs")
+    return p.parse_args()
+
+
+def main() -> int:
+    args = parse_arguments()
+    jobs = args.job or (["gpt"] if args.quick else JOBS)
+    threads = [2] if args.quick else [1, 2]
+    size = "small" if args.quick else "full"
+    fractions = [75, 45] if args.quick else FRACTIONS
+    rows: list[Row] = []
+    notes: list[str] = []
+    try:
+        for job in jobs:
+            for count in threads:
+                bench = Bench(job, count, size, fractions)
+                rows += bench.rows()
+                notes += bench.notes
+    except harness.JobError as error:
+        print(f"bench jobs: {error}", file=sys.stderr)
+        return 1
+    if args.json:
+        print(json.dumps([dataclasses.asdict(row) for row in rows], indent=1))
+    else:
+        command = " ".join(["./dev bench jobs", *sys.argv[1:]])
+        floors = "\n".join(f"- {note}" for note in notes)
+        text = f"{harness.provenance(command, SEED)}\n\n{show(rows)}\n\n{floors}"
+        print(text)
+        if not args.quick and not args.job:
+            harness.publish("jobs", text)
+    complaints = [line for row in rows for line in row.complaints()]
+    for line in complaints:
+        print(f"bench jobs: does not hold: {line}", file=sys.stderr)
+    return 1 if args.check and complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Programs and folders the tests use. A part that was not built is an error."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import harness
+
+
+def installed(path: Path) -> Path:
+    if not path.exists():
+        pytest.fail(f"{path} is missing; ./dev setup makes it")
+    return path
+
+
+@pytest.fixture(scope="session")
+def package() -> Path:
+    """The folder of the installed package."""
+    found = sorted(harness.ROOT.glob(".venv/lib/python3*/site-packages/ebbtide"))
+    if not found:
+        pytest.fail("ebbtide is not installed in .venv; ./dev setup does it")
+    return found[0]
+
+
+@pytest.fixture(scope="session")
+def core(package: Path) -> Path:
+    return installed(package / "lib" / "libebbtide.so")
+
+
+@pytest.fixture(scope="session")
+def preload(package: Path) -> Path:
+    return installed(package / "lib" / "libebbtide_preload.so")
+
+
+@pytest.fixture(scope="session")
+def mlp() -> Path:
+    return installed(harness.ROOT / "build" / "release" / "bench" / "mlp")
+
+
+@pytest.fixture
+def package_copy(package: Path, tmp_path: Path) -> Path:
+    """A copy of the package that a test may damage."""
+    return Path(shutil.copytree(package, tmp_path / "ebbtide"))

@@ -1,0 +1,120 @@
+"""The entry point: silent unless asked for, and never in the program's way."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import ebbtide
+import harness
+from ebbtide import _entry
+from run import PYTHON, our_lines, run
+
+IMPORT = [PYTHON, "-c", "import torch; print('imported', torch.ones(2).sum().item())"]
+LOADED = [
+    PYTHON,
+    "-c",
+    "import torch; print('libebbtide' in open('/proc/self/maps').read())",
+]
+
+
+def import_with(package: Path, **variables: str) -> tuple[str, list[str]]:
+    """Imports torch with the entry point of this copy of the package.
+
+    `-S` hides the installed package, whose entry point would start too.
+    """
+    site = harness.ROOT / ".venv" / "lib"
+    packages = next(site.glob("python3*/site-packages"))
+    hidden = package.parent / "site"
+    hidden.mkdir(exist_ok=True)
+    for entry in packages.iterdir():
+        if not entry.name.startswith("ebbtide"):
+            (hidden / entry.name).symlink_to(entry)
+    path = os.pathsep.join([str(package / "boot"), str(hidden)])
+    done = run([PYTHON, "-S", *IMPORT[1:]], PYTHONPATH=path, **variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"EBBTIDE_BUDGET": ""},
+        {"EBBTIDE_BUDGET": "1GiB", "EBBTIDE_DISABLE": "1"},
+        {"EBBTIDE_BUDGET": "1GiB", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        {"EBBTIDE_SPILL_DIR": "/nowhere", "EBBTIDE_LOG": "debug"},
+    ],
+)
+def test_nothing_is_loaded_unless_asked(core: Path, variables: dict[str, str]) -> None:
+    assert core.exists()
+    done = run(LOADED, **variables)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
+
+
+def test_a_budget_loads_the_core(core: Path) -> None:
+    assert core.exists()
+    done = run(LOADED, EBBTIDE_BUDGET="8GiB")
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+def test_zero_does_not_disable() -> None:
+    assert _entry.wanted({"EBBTIDE_BUDGET": "1GiB", "EBBTIDE_DISABLE": "0"})
+
+
+def test_a_missing_core_is_one_line(package_copy: Path) -> None:
+    (package_copy / "lib" / "libebbtide.so").unlink()
+    output, errors = import_with(package_copy, EBBTIDE_BUDGET="1GiB")
+    assert output == "imported 2.0\n"
+    assert len(errors) == 1
+    assert re.match(r"ebbtide: off: .*libebbtide\.so", errors[0])
+
+
+def test_a_core_that_cannot_be_opened_is_one_line(package_copy: Path) -> None:
+    (package_copy / "lib" / "libebbtide.so").write_bytes(b"no library")
+    output, errors = import_with(package_copy, EBBTIDE_BUDGET="1GiB")
+    assert output == "imported 2.0\n"
+    assert len(errors) == 1
+    assert errors[0].startswith("ebbtide: off: ")
+
+
+def test_a_core_for_another_torch_is_not_opened(package_copy: Path) -> None:
+    (package_copy / "lib" / "torch_version").write_text("2.15.0\n")
+    output, errors = import_with(package_copy, EBBTIDE_BUDGET="1GiB")
+    assert output == "imported 2.0\n"
+    assert errors == ["ebbtide: off: built for torch 2.15, this is torch 2.11.0+cu130"]
+
+
+def test_a_damaged_package_is_one_line(package_copy: Path) -> None:
+    (package_copy / "_entry.py").write_text("this is not Python\n")
+    output, errors = import_with(package_copy, EBBTIDE_BUDGET="1GiB")
+    assert output == "imported 2.0\n"
+    assert len(our_lines("\n".join(errors))) == 1
+
+
+def test_importing_the_package_imports_no_torch() -> None:
+    done = run([PYTHON, "-c", "import ebbtide, sys; print('torch' in sys.modules)"])
+    assert done.stdout == "False\n"
+
+
+def test_version_is_the_projects() -> None:
+    project = (harness.ROOT / "pyproject.toml").read_text()
+    assert f'version = "{ebbtide.__version__}"' in project
+
+
+def test_public_names_are_the_agreed_ones() -> None:
+    golden = harness.ROOT / "tests" / "golden" / "python_names.txt"
+    assert sorted(ebbtide.__all__) == golden.read_text().split()
+    assert len(ebbtide.__all__) <= 8
+
+
+def test_report_is_empty_where_nothing_runs() -> None:
+    assert ebbtide.report() == {}
+
+
+def test_report_of_a_running_core_names_the_budget(core: Path) -> None:
+    assert core.exists()
+    script = "import torch, ebbtide; print(ebbtide.report()['budget'])"
+    done = run([PYTHON, "-c", script], EBBTIDE_BUDGET="8GiB")
+    assert done.stdout == f"{8 << 30}\n", done.stderr
