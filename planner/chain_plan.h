@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "planner/chain.h"
+#include "planner/curve.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -45,12 +46,6 @@ struct ChainPlan {
   Bytes least_budget{};       // least budget this solver has a plan for
   double plan_seconds = 0;
   std::vector<ChainAction> actions;
-};
-
-// Step time against budget; `time` holds from `budget` to the next point.
-struct CurvePoint {
-  Bytes budget{};
-  Time time = 0;
 };
 
 // The solver's best plan within `budget`; feasible is false where there is

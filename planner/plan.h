@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "planner/curve.h"
 #include "planner/profile.h"
 #include "planner/units.h"
 
@@ -35,7 +36,8 @@ struct Action {
 // Order: every forward op once, then every stage once, both in the profile's
 // order; recomputes and restores only after the last forward op; frees and
 // offloads only after the value's `released`. A value is out of reach from the
-// start of its offload to the end of its restore. What the script holds past
+// start of its offload to the end of its restore; its op is not run again
+// while it is on the host. What the script holds past
 // the last stage (released = ops + stages) stays; all else is gone at the end.
 //
 // Everything that leaves the device leaves by an action, also values that
@@ -81,6 +83,11 @@ struct FloorResult {
 };
 absl::StatusOr<FloorResult> Floor(const Profile& profile,
                                   const PlanOptions& options);
+
+// Plans for a range of budgets from the floor to the one that keeps all, within
+// the time limit together; options.budget is not looked at.
+absl::StatusOr<std::vector<CurvePoint>> MakeCurve(const Profile& profile,
+                                                  const PlanOptions& options);
 
 // Text form: {"kind":"plan","version":1,...}; reads what it writes, bit for
 // bit. Actions are {"do":"forward"|"recompute","op":i}, {"do":"backward",

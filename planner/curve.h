@@ -1,0 +1,18 @@
+// Step time against budget, for chains and profiles.
+#ifndef EBBTIDE_PLANNER_CURVE_H_
+#define EBBTIDE_PLANNER_CURVE_H_
+
+#include "planner/units.h"
+
+namespace ebbtide {
+
+// The time of the best plan known within `budget`; it holds up to the next
+// point.
+struct CurvePoint {
+  Bytes budget{};
+  Time time = 0;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_CURVE_H_

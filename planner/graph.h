@@ -1,0 +1,72 @@
+// A profile compiled for the graph solvers: flat arrays, duplicates removed,
+// and what each value and op allows. Private to the planner.
+#ifndef EBBTIDE_PLANNER_GRAPH_H_
+#define EBBTIDE_PLANNER_GRAPH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "planner/profile.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+// Lists of integers, one behind the other.
+class IntLists {
+ public:
+  void Add(absl::Span<const int> list) {
+    items_.insert(items_.end(), list.begin(), list.end());
+    ends_.push_back(static_cast<int>(items_.size()));
+  }
+  absl::Span<const int> operator[](int i) const {
+    return absl::MakeConstSpan(items_).subspan(ends_[i],
+                                               ends_[i + 1] - ends_[i]);
+  }
+
+ private:
+  std::vector<int> items_;
+  std::vector<int> ends_ = {0};
+};
+
+struct Graph {
+  const Profile* profile = nullptr;
+  int ops = 0;
+  int stages = 0;
+  int values = 0;
+
+  IntLists inputs;   // of ops
+  IntLists outputs;  // of ops
+  IntLists needs;    // of stages
+  // Values that the script lets go after each forward op, and after each stage.
+  IntLists released_forward;
+  IntLists released_stage;
+
+  // Of values.
+  std::vector<int64_t> bytes;
+  std::vector<int> op;
+  std::vector<char> saved;
+  std::vector<char> keepable;  // by a plan, across the loss
+  std::vector<char> movable;
+  // Saved, and its op cannot be run again: every plan keeps it.
+  std::vector<char> pinned;
+  // Last stage through which the script holds it; -1: not across the loss.
+  std::vector<int> held;
+
+  // Of ops.
+  std::vector<Time> time;
+  std::vector<int64_t> other;
+  std::vector<int64_t> scratch;
+  // Its inputs can be had at any time in the backward pass, and it may run.
+  std::vector<char> replayable;
+};
+
+// The arrays refer to `profile`, which must stay alive. InvalidArgument, naming
+// the place, where a stage needs what can be neither kept nor rebuilt.
+absl::StatusOr<Graph> CompileGraph(const Profile& profile,
+                                   bool allow_recompute);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_GRAPH_H_

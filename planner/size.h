@@ -1,0 +1,48 @@
+// Sizes and budgets as people write them.
+//
+// A size is a number and a unit: B, KiB, MiB, GiB, TiB, KB, MB, GB, TB; a
+// whole number alone is bytes. "1.5GiB" is fine; what is not a whole number of
+// bytes is rounded down. A budget is a size, a share of the device ("80%"),
+// "auto", or one of these per device: "cuda:0=8GiB,cpu=16GiB".
+#ifndef EBBTIDE_PLANNER_SIZE_H_
+#define EBBTIDE_PLANNER_SIZE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+// Errors say what was expected: unknown unit, zero, negative, above 2^60.
+absl::StatusOr<Bytes> ParseSize(absl::string_view text);
+
+// One of the three forms; `kind` says which member counts.
+struct Amount {
+  enum class Kind { kBytes, kShare, kAuto };
+  Kind kind = Kind::kAuto;
+  Bytes bytes{};
+  double share = 0;  // in (0, 1]
+
+  friend bool operator==(const Amount&, const Amount&) = default;
+};
+
+struct DeviceBudget {
+  std::string device;  // "cpu", "cuda", "cuda:0"; "" for the one in use
+  Amount amount;
+
+  friend bool operator==(const DeviceBudget&, const DeviceBudget&) = default;
+};
+
+// At least one entry; each device at most once; an entry without a device
+// stands alone.
+absl::StatusOr<std::vector<DeviceBudget>> ParseBudget(absl::string_view text);
+
+// "1.50 GiB", "12 B": for people, not for reading back.
+std::string FormatSize(Bytes bytes);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_SIZE_H_
