@@ -1,7 +1,10 @@
 // The plain C interface through which Python and the preload library reach the
 // core. No exception leaves it.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <string>
 
@@ -54,6 +57,20 @@ __attribute__((visibility("default"))) int ebbtide_start(const char* origin) {
   } catch (const std::exception& error) {
     return Refuse(error.what());
   }
+}
+
+// The report so far as JSON, to be freed with ebbtide_free_report; nullptr
+// where nothing runs.
+__attribute__((visibility("default"))) char* ebbtide_report() {
+  try {
+    return strdup(ebbtide::Runtime::Global().Report().c_str());
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+__attribute__((visibility("default"))) void ebbtide_free_report(char* report) {
+  std::free(report);
 }
 
 }  // extern "C"

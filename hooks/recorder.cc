@@ -5,7 +5,6 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/graph_task.h>
 
-#include <chrono>
 #include <mutex>
 
 #include "absl/hash/hash.h"
@@ -16,14 +15,11 @@
 namespace ebbtide {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // An op that is being recorded on this thread.
 struct Frame {
   const at::RecordFunction* event = nullptr;
   Tape* tape = nullptr;
   int op = -1;
-  Clock::time_point begin;
 };
 thread_local Frame frame;
 
@@ -174,7 +170,6 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
   }
   tape->ops.push_back(std::move(op));
   listener->OnOpBegin(tape, frame.op);
-  frame.begin = Clock::now();
 }
 
 std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
@@ -200,14 +195,10 @@ std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
 
 void OnEnd(const at::RecordFunction& event, at::ObserverContext*) {
   if (frame.event != &event) return;
-  const double nanoseconds =
-      std::chrono::duration<double, std::nano>(Clock::now() - frame.begin)
-          .count();
   const RuntimeLock lock;
   const Busy busy;
   const Frame ended = frame;
   frame = Frame();
-  ended.tape->ops[ended.op].nanoseconds = nanoseconds;
   std::vector<at::Tensor> outputs;
   for (const c10::IValue& value : event.outputs()) {
     AppendTensors(value, &outputs);

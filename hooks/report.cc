@@ -4,31 +4,23 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "planner/size.h"
 
 namespace ebbtide {
 
-std::string HumanBytes(Bytes bytes) {
-  const double count = static_cast<double>(Count(bytes));
-  if (count >= 1 << 30) return absl::StrFormat("%.2f GiB", count / (1 << 30));
-  if (count >= 1 << 20) return absl::StrFormat("%.1f MiB", count / (1 << 20));
-  if (count >= 1 << 10) return absl::StrFormat("%.1f KiB", count / (1 << 10));
-  return absl::StrFormat("%d B", Count(bytes));
-}
-
 std::string ClosingLine(const RunReport& r) {
   const std::string peak = absl::StrCat(
-      "peak ", HumanBytes(r.peak),
+      "peak ", FormatSize(r.peak),
       Count(r.budget) < 0 ? std::string(", no budget")
-                          : absl::StrCat(" of ", HumanBytes(r.budget)));
+                          : absl::StrCat(" of ", FormatSize(r.budget)));
   if (r.bytes_dropped == 0 && r.bytes_spilled == 0) {
     return absl::StrCat("ebbtide: nothing done (", r.reason, "); ", peak, ", ",
                         r.steps, " steps");
   }
   std::string line =
       absl::StrCat("ebbtide: ", peak, ", ", r.steps, " steps; recomputed ",
-                   HumanBytes(Bytes{r.bytes_dropped}), " by ", r.ops_replayed,
-                   " ops, spilled ", HumanBytes(Bytes{r.bytes_spilled}));
+                   FormatSize(Bytes{r.bytes_dropped}), " by ", r.ops_replayed,
+                   " ops, spilled ", FormatSize(Bytes{r.bytes_spilled}));
   if (r.over_budget_steps > 0) {
     absl::StrAppend(&line, "; OVER BUDGET in ", r.over_budget_steps, " steps");
   }

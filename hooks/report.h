@@ -33,9 +33,6 @@ std::string ClosingLine(const RunReport& report);
 std::string ReportToJson(const RunReport& report);
 absl::Status WriteReport(const RunReport& report, const std::string& path);
 
-// "1.5 GiB"
-std::string HumanBytes(Bytes bytes);
-
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_HOOKS_REPORT_H_

@@ -1,10 +1,13 @@
 #include "hooks/residency.h"
 
+#include <chrono>
 #include <cstdio>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/recovery.h"
+#include "hooks/run_log.h"
 
 namespace ebbtide {
 namespace {
@@ -12,7 +15,36 @@ namespace {
 // Bytes brought back ahead of need, counted against the budget.
 constexpr int64_t kPrefetchWindow = 32 << 20;
 
+// The op that made it, for people.
+absl::string_view NameOf(const Tape& tape, int storage) {
+  const auto& writers = tape.storages[storage].writers;
+  if (writers.empty()) return "input";
+  return tape.ops[writers.back()].info->name;
+}
+
 }  // namespace
+
+// Adds the time of its scope to what ebbtide took, once where calls nest.
+class Residency::Timed {
+ public:
+  explicit Timed(Residency* residency)
+      : residency_(*residency), begin_(std::chrono::steady_clock::now()) {
+    ++residency_.depth_;
+  }
+  ~Timed() {
+    if (--residency_.depth_ > 0) return;
+    residency_.own_nanoseconds_ +=
+        std::chrono::duration<double, std::nano>(
+            std::chrono::steady_clock::now() - begin_)
+            .count();
+  }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  Residency& residency_;
+  const std::chrono::steady_clock::time_point begin_;
+};
 
 absl::Status Residency::OpenSpill(const std::string& directory, Bytes limit) {
   auto tier = HostTier::Open(directory, limit);
@@ -32,8 +64,10 @@ void Residency::SetPosition(const Tape* tape, double position) {
 }
 
 c10::Storage Residency::Fetch(Tape* tape, int index) {
+  const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
   if (!storage.data && storage.spill) {
+    const LogSpan span(SpanKind::kRestore, NameOf(*tape, index), storage.bytes);
     ++storage.pins;
     auto bytes = tier_->FinishRead(storage.spill.get());
     --storage.pins;
@@ -41,7 +75,7 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
                 std::string(bytes.status().message()));
     storage.data = *std::move(bytes);
   }
-  if (!storage.data) Rebuild(tape, index);
+  if (!storage.data) Rebuild(tape, index, [](int) { return true; });
   c10::Storage bytes = storage.data;
   PrefetchBefore(tape, storage.last_pack);
   return bytes;
@@ -128,6 +162,7 @@ std::optional<Victim> Residency::BestVictim() {
 }
 
 bool Residency::Relieve(Bytes needed) {
+  const Timed timed(this);
   if (Reap()) return true;
   while (true) {
     if (tier_ != nullptr && tier_->in_flight() >= needed && WaitForWrite()) {
@@ -151,6 +186,9 @@ bool Residency::Drop(Tape* tape, int index) {
   TapeStorage& storage = tape->storages[index];
   if (!IsEvictable(storage) || !FindRecipe(*tape, index)) return false;
   storage.spill.reset();
+  RunLog::Global().AddEviction(NameOf(*tape, index),
+                               Bytes{static_cast<int64_t>(storage.bytes)},
+                               Eviction::How::kDrop);
   ++counts_.drops;
   counts_.bytes_dropped += storage.bytes;
   ebbtide::Drop(tape, index);
@@ -166,27 +204,55 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index) {
     return;
   }
   storage.spill = *std::move(slot);
+  RunLog::Global().AddEviction(NameOf(*tape, index),
+                               Bytes{static_cast<int64_t>(storage.bytes)},
+                               Eviction::How::kSpill);
   ++counts_.spills;
   counts_.bytes_spilled += storage.bytes;
   writing_.emplace_back(tape, index);
 }
 
-void Residency::Rebuild(Tape* tape, int index) {
+void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
+  const LogSpan span(SpanKind::kRecompute, NameOf(*tape, index),
+                     tape->storages[index].bytes);
   const AllocationKind scratch(Kind::kScratch);
   const RecoveryPolicy policy = {
-      .hold = [](int) { return true; },
+      .hold = std::move(hold),
       .restore = [this, tape](int storage) { Fetch(tape, storage); },
   };
   counts_.ops_replayed += Recover(tape, index, policy);
 }
 
+bool Residency::RebuildsEqual(Tape* tape, int index) {
+  TapeStorage& storage = tape->storages[index];
+  if (!FindRecipe(*tape, index)) return false;
+  const c10::Storage original = std::move(storage.data);
+  const std::shared_ptr<SpillSlot> slot = std::move(storage.spill);
+  storage.data = c10::Storage();
+  Settle(tape, index);
+  bool equal = false;
+  try {
+    Rebuild(tape, index, [](int) { return false; });
+    equal = storage.data.nbytes() == original.nbytes() &&
+            std::memcmp(storage.data.data(), original.data(),
+                        original.nbytes()) == 0;
+  } catch (const std::exception&) {
+    // Not equal, then.
+  }
+  storage.data = original;
+  storage.spill = slot;
+  Settle(tape, index);
+  return equal;
+}
+
 void Residency::BeforeWrite(Tape* tape, int written) {
   if (tape->owed == 0 || tape->storages[written].dependents == 0) return;
+  const Timed timed(this);
   std::vector<int> rebuilt;
   for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
     TapeStorage& storage = tape->storages[i];
     if (!storage.owed || storage.hooks == 0) continue;
-    Rebuild(tape, i);
+    Rebuild(tape, i, [](int) { return true; });
     ++storage.pins;
     rebuilt.push_back(i);
     if (tape->storages[written].dependents == 0) break;

@@ -3,6 +3,7 @@
 #ifndef EBBTIDE_HOOKS_RESIDENCY_H_
 #define EBBTIDE_HOOKS_RESIDENCY_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -50,7 +51,10 @@ class Residency {
   bool Drop(Tape* tape, int storage);
   void Spill(const std::shared_ptr<Tape>& tape, int storage);
   void Prefetch(Tape* tape, int storage);
-  void Rebuild(Tape* tape, int storage);
+  // `hold` says which rebuilt storages besides `storage` stay.
+  void Rebuild(Tape* tape, int storage, std::function<bool(int)> hold);
+  // Whether the recipe of a storage that is there gives the bytes that it has.
+  bool RebuildsEqual(Tape* tape, int storage);
 
   // Storage `written` is about to be written: rebuilds what would lose its
   // recipe.
@@ -58,14 +62,19 @@ class Residency {
   // The same for a write that no tape records.
   void BeforeForeignWrite(const c10::Storage& storage);
 
+  // Time spent in here by the threads of the program, in all.
+  double own_nanoseconds() const { return own_nanoseconds_; }
+
   const ResidencyCounts& counts() const { return counts_; }
+  bool CanSpill() const { return tier_ != nullptr && spill_failure_.empty(); }
   const HostTier* tier() const { return tier_.get(); }
   // Why spilling stopped; empty while it works.
   const std::string& spill_failure() const { return spill_failure_; }
 
  private:
+  class Timed;
+
   std::optional<Victim> BestVictim();
-  bool CanSpill() const { return tier_ != nullptr && spill_failure_.empty(); }
   void GiveUpSpilling(const absl::Status& why);
   void PrefetchBefore(Tape* tape, int pack);
   bool WaitForWrite();
@@ -78,6 +87,8 @@ class Residency {
   const Tape* positioned_ = nullptr;
   double position_ = 0;
   ResidencyCounts counts_;
+  double own_nanoseconds_ = 0;
+  int depth_ = 0;  // of calls that are being timed
 };
 
 }  // namespace ebbtide

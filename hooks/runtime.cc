@@ -11,7 +11,9 @@
 #include "hooks/busy.h"
 #include "hooks/engine.h"
 #include "hooks/recovery.h"
+#include "hooks/run_log.h"
 #include "hooks/runtime_lock.h"
+#include "planner/size.h"
 
 namespace ebbtide {
 namespace {
@@ -20,6 +22,28 @@ double Seconds() {
   return std::chrono::duration<double>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+const char* StateName(Runtime::State state) {
+  switch (state) {
+    case Runtime::State::kOff:
+      return "off";
+    case Runtime::State::kWatch:
+      return "watch";
+    case Runtime::State::kIdle:
+      return "idle";
+    case Runtime::State::kShadow:
+      return "shadow";
+    case Runtime::State::kActive:
+      return "active";
+  }
+  return "";
+}
+
+void RefuseOverrun(Bytes wanted, Bytes budget) {
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "ebbtide: ", FormatSize(wanted),
+                   " needed, the budget is ", FormatSize(budget),
+                   " and nothing is left to evict (EBBTIDE_STRICT)");
 }
 
 Ledger& TheLedger() { return HostAllocator::Global().ledger(); }
@@ -31,65 +55,164 @@ Runtime& Runtime::Global() {
   return runtime;
 }
 
-bool Runtime::WantsHooks() const { return state_ == State::kWatch; }
+bool Runtime::WantsHooks() const {
+  return IsManaging() ||
+         (state_ == State::kIdle && Count(TheLedger().live()) > idle_until_);
+}
 
 absl::Status Runtime::Start(const Settings& settings) {
   settings_ = settings;
-  HostAllocator& allocator = HostAllocator::Global();
-  if (settings.budget) allocator.SetBudget(*settings.budget);
-  allocator.SetPressureHandler(
-      [](Bytes needed) { return Runtime::Global().Relieve(needed); });
-  if (!settings.spill_dir.empty()) {
+  if (!settings.record.empty()) {
     const absl::Status opened =
-        residency_.OpenSpill(settings.spill_dir, settings.spill_limit);
+        RunLog::Global().Open(settings.record, settings.record_limit);
     if (!opened.ok()) return opened;
+  }
+  if (settings.budget) {
+    HostAllocator::Global().SetBudget(*settings.budget);
+    RunLog::Global().SetBudget(*settings.budget);
+    if (!settings.spill_dir.empty()) {
+      const absl::Status opened =
+          residency_.OpenSpill(settings.spill_dir, settings.spill_limit);
+      // A default that cannot be used costs speed; what the user named is asked
+      // for.
+      if (!opened.ok() && settings.spill_required) return opened;
+      if (!opened.ok()) Say(absl::StrCat("no spilling: ", opened.message()));
+    }
+  }
+  HostAllocator::Global().SetPressureHandler(
+      [](Bytes needed) { return Runtime::Global().Relieve(needed); });
+  if (settings.strict) {
+    HostAllocator::Global().SetOverrunHandler(&RefuseOverrun);
   }
   InstallCpuAllocator();
   InstallEngine();
   InstallRecorder(this);
-  pthread_atfork(
-      [] {
-        RuntimeLock::Mutex().lock();
-        HostAllocator::Global().BeforeFork();
-      },
-      [] {
-        HostAllocator::Global().AfterFork();
-        RuntimeLock::Mutex().unlock();
-      },
-      [] {
-        HostAllocator::Global().AfterFork();
-        RuntimeLock::Mutex().unlock();
-        Runtime::Global().state_ = State::kOff;
-        Runtime::Global().settings_.log = Settings::Log::kOff;
-        Runtime::Global().settings_.report.clear();
-      });
+  pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   state_ = State::kWatch;
   EnableRecorder(true);
   return absl::OkStatus();
 }
 
+void Runtime::BeforeFork() {
+  RuntimeLock::Mutex().lock();
+  HostAllocator::Global().BeforeFork();
+  RunLog::Global().BeforeFork();
+}
+
+void Runtime::AfterForkInParent() {
+  RunLog::Global().AfterForkInParent();
+  HostAllocator::Global().AfterFork();
+  RuntimeLock::Mutex().unlock();
+}
+
+// The copy threads are gone. What is held stays readable; nothing else is done,
+// and the parent alone speaks.
+void Runtime::AfterForkInChild() {
+  RunLog::Global().AfterForkInChild();
+  HostAllocator::Global().AfterFork();
+  RuntimeLock::Mutex().unlock();
+  Global().state_ = State::kOff;
+  Global().settings_.log = Settings::Log::kOff;
+  Global().settings_.report.clear();
+}
+
+void Runtime::Say(const std::string& line) const {
+  if (settings_.log == Settings::Log::kOff) return;
+  std::fprintf(stderr, "ebbtide: %s\n", line.c_str());
+}
+
+void Runtime::Sleep(Bytes peak) {
+  idle_until_ = Count(peak) + (Count(*settings_.budget) - Count(peak)) / 2;
+  state_ = State::kIdle;
+  EnableRecorder(false);
+}
+
+void Runtime::Wake() {
+  state_ = State::kWatch;
+  quiet_pairs_ = 0;
+  EnableRecorder(true);
+}
+
 void Runtime::BeginPair() {
+  const Bytes peak = TheLedger().Peak();
   CloseStep();
+  Decide();
+  if (quiet_pairs_ >= 2 && peak <= *settings_.budget) {
+    tape_.reset();
+    Sleep(peak);
+    return;
+  }
   tape_ = std::make_shared<Tape>();
   residency_.Add(tape_);
+  watch_.BeginPair(tape_.get());
   in_pair_ = true;
   in_backward_ = false;
+  complete_ = false;
   owner_ = std::this_thread::get_id();
   report_.persistent = TheLedger().live();
+  if (state_ == State::kShadow || state_ == State::kActive) FollowPlan();
 }
 
 void Runtime::CloseStep() {
-  static double begun = 0;
   const double now = Seconds();
-  if (begun > 0) {
-    report_.step_times.push_back(now - begun);
+  if (step_began_ > 0) {
+    plan_run_.reset();
+    watch_.EndStep();
+    report_.step_times.push_back(now - step_began_);
     if (settings_.budget && TheLedger().Peak() > *settings_.budget) {
       ++report_.over_budget_steps;
     }
+    RunLog::Global().EndStep(report_.steps, TheLedger().Peak());
+    ++report_.steps;
   }
-  begun = now;
-  ++report_.steps;
+  RunLog::Global().BeginStep(report_.steps);
+  step_began_ = now;
   TheLedger().ResetPeak();
+}
+
+void Runtime::Decide() {
+  if (tape_ == nullptr || !settings_.budget) return;
+  const int64_t evictions =
+      residency_.counts().drops + residency_.counts().spills;
+  quiet_pairs_ = evictions == evictions_ ? quiet_pairs_ + 1 : 0;
+  evictions_ = evictions;
+  repeated_ = complete_ && tape_->hash == signature_;
+  signature_ = tape_->hash;
+  state_ = State::kWatch;
+  if (!complete_) return;
+  switch (planning_.StateOf(signature_)) {
+    case Planning::State::kReady:
+      state_ = proven_.contains(signature_) ? State::kActive : State::kShadow;
+      break;
+    case Planning::State::kUnknown:
+      if (repeated_ && quiet_pairs_ == 0) StartPlanning();
+      break;
+    default:
+      break;
+  }
+}
+
+void Runtime::StartPlanning() {
+  const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
+  // Demand eviction makes up for what the prediction misses.
+  const int64_t margin =
+      std::max<int64_t>(Count(*settings_.budget) / 100, 1 << 20);
+  MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
+  RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(measured.profile));
+  planning_.Start(*tape_, std::move(measured),
+                  {.budget = *settings_.budget - Bytes{margin},
+                   .allow_offload = tier != nullptr});
+}
+
+void Runtime::FollowPlan() {
+  auto plan = planning_.Find(signature_);
+  report_.predicted_peak = plan->plan.peak;
+  report_.predicted_time = plan->plan.time / 1e9;
+  plan_run_ = std::make_unique<PlanRun>(std::move(plan),
+                                        state_ == State::kShadow
+                                            ? PlanRun::Mode::kShadow
+                                            : PlanRun::Mode::kActive,
+                                        tape_, &residency_, &verifier_);
 }
 
 void Runtime::BeginBackward() {
@@ -99,13 +222,25 @@ void Runtime::BeginBackward() {
         const RuntimeLock lock;
         const Busy busy;
         Runtime& runtime = Runtime::Global();
-        if (tape.lock() == runtime.tape_) runtime.EndPair();
+        if (tape.lock() == runtime.tape_ && runtime.in_pair_) {
+          runtime.complete_ = true;
+          runtime.EndPair();
+        }
       });
 }
 
 void Runtime::EndPair() {
+  if (!in_pair_) return;
   in_pair_ = false;
+  if (in_backward_) watch_.EndBackward();
   in_backward_ = false;
+  if (plan_run_ == nullptr) return;
+  if (plan_run_->refuted()) {
+    planning_.Discard(signature_);
+  } else if (complete_ && !plan_run_->diverged()) {
+    proven_.insert(signature_);
+  }
+  plan_run_.reset();
 }
 
 bool Runtime::Relieve(Bytes needed) {
@@ -114,36 +249,50 @@ bool Runtime::Relieve(Bytes needed) {
       RuntimeLock::Mutex(), std::chrono::milliseconds(200));
   if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
+  if (state_ == State::kIdle) Wake();
   return residency_.Relieve(needed);
 }
 
 void Runtime::TurnOff(const std::string& why) {
+  if (state_ == State::kOff) return;
   state_ = State::kOff;
   EnableRecorder(false);
-  if (settings_.log != Settings::Log::kOff) {
-    std::fprintf(stderr, "ebbtide: off: %s\n", why.c_str());
-  }
   report_.reason = why;
+  Say(absl::StrCat("off: ", why));
+}
+
+void Runtime::FillReport() {
+  report_.peak = TheLedger().RunPeak();
+  if (settings_.budget) report_.budget = *settings_.budget;
+  report_.ops_replayed = residency_.counts().ops_replayed;
+  report_.bytes_dropped = residency_.counts().bytes_dropped;
+  report_.bytes_spilled = residency_.counts().bytes_spilled;
+  report_.state = StateName(state_);
+  if (!report_.reason.empty()) return;
+  if (!settings_.budget) {
+    report_.reason = "no budget, recorded only";
+  } else if (evictions_ == 0 && report_.peak <= *settings_.budget) {
+    report_.reason = "the job fits its budget";
+  } else {
+    report_.reason = residency_.spill_failure();
+  }
+}
+
+std::string Runtime::Report() {
+  const RuntimeLock lock;
+  FillReport();
+  return ReportToJson(report_);
 }
 
 std::string Runtime::Finish() {
   const RuntimeLock lock;
   CloseStep();
-  --report_.steps;  // opened by the line above
-  report_.peak = TheLedger().RunPeak();
-  report_.ops_replayed = residency_.counts().ops_replayed;
-  report_.bytes_dropped = residency_.counts().bytes_dropped;
-  report_.bytes_spilled = residency_.counts().bytes_spilled;
-  if (settings_.budget) report_.budget = *settings_.budget;
-  report_.state = state_ == State::kWatch  ? "watch"
-                  : state_ == State::kIdle ? "idle"
-                                           : "off";
+  FillReport();
+  RunLog::Global().AddText(TextKind::kReport, ReportToJson(report_));
+  RunLog::Global().Close();
   if (!settings_.report.empty()) {
     const absl::Status written = WriteReport(report_, settings_.report);
-    if (!written.ok()) {
-      std::fprintf(stderr, "ebbtide: %s\n",
-                   std::string(written.message()).c_str());
-    }
+    if (!written.ok()) Say(std::string(written.message()));
   }
   return settings_.log == Settings::Log::kOff ? "" : ClosingLine(report_);
 }

@@ -13,19 +13,25 @@
 #include <thread>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "hooks/plan_run.h"
+#include "hooks/planning.h"
 #include "hooks/recorder.h"
 #include "hooks/report.h"
 #include "hooks/residency.h"
 #include "hooks/settings.h"
 #include "hooks/tape.h"
 #include "hooks/verify.h"
+#include "hooks/watch.h"
 
 namespace ebbtide {
 
 class Runtime final : public TapeListener {
  public:
-  enum class State { kOff, kWatch, kIdle };
+  // Design, section 3. In kWatch a plan may be in the making; kShadow and
+  // kActive are those of the open pair.
+  enum class State { kOff, kWatch, kIdle, kShadow, kActive };
 
   static Runtime& Global();
 
@@ -33,6 +39,8 @@ class Runtime final : public TapeListener {
   absl::Status Start(const Settings& settings);
   // Steps aside for good: nothing new is managed, what is held stays readable.
   void TurnOff(const std::string& why);
+  // What was done so far, as JSON.
+  std::string Report();
   // The end of the process: writes the report, returns the closing line.
   std::string Finish();
 
@@ -56,21 +64,52 @@ class Runtime final : public TapeListener {
   void OnForeignWrite(const at::Tensor& tensor) override;
 
  private:
+  static void BeforeFork();
+  static void AfterForkInParent();
+  static void AfterForkInChild();
+  void Say(const std::string& line) const;
+  bool IsManaging() const {
+    const State state = state_;
+    return state != State::kOff && state != State::kIdle;
+  }
   void BeginPair();
   void EndPair();
   void BeginBackward();
+  // Between the last pair and the next: the books of the one, what to do in
+  // the other.
   void CloseStep();
+  void Decide();
+  void StartPlanning();
+  void FollowPlan();
+  void Sleep(Bytes peak);
+  void Wake();
+  void FillReport();
+  void BeginWrites(Tape* tape, int op);
+  bool IsMoot(const Tape& tape, int op) const;
   void NoteOutputs(Tape* tape, int op, const std::vector<at::Tensor>& outputs);
 
   std::atomic<State> state_ = State::kOff;
+  // Idle ends when live bytes pass this.
+  std::atomic<int64_t> idle_until_ = 0;
   Settings settings_;
   Verifier verifier_;
   Residency residency_;
+  Watch watch_{&residency_};
+  Planning planning_;
+  std::unique_ptr<PlanRun> plan_run_;  // of the open pair
   RunReport report_;
 
   std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one
   bool in_pair_ = false;
   bool in_backward_ = false;
+  // The last pair ran to the end of its backward.
+  bool complete_ = false;
+  uint64_t signature_ = 0;                // of the last pair
+  bool repeated_ = false;                 // the one before had the same
+  int64_t evictions_ = 0;                 // of all pairs before the open one
+  int quiet_pairs_ = 0;                   // in a row without an eviction
+  absl::flat_hash_set<uint64_t> proven_;  // signatures whose plan was shadowed
+  double step_began_ = 0;                 // seconds; 0: no pair yet
   std::thread::id owner_;
   // Copy of the storage that the running op overwrites, for the verifier.
   c10::Storage preimage_;

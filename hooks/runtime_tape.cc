@@ -1,10 +1,13 @@
 // What the runtime does for saved tensors and for the recorder.
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "absl/hash/hash.h"
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/busy.h"
 #include "hooks/recovery.h"
@@ -14,6 +17,18 @@
 
 namespace ebbtide {
 namespace {
+
+// Equal hashes: equal ops so far, on storages of equal indices.
+uint64_t HashOp(const Tape& tape, const TapeOp& op) {
+  uint64_t hash = absl::HashOf(tape.hash, op.signature);
+  for (const Argument& argument : op.arguments) {
+    for (const TensorArgument& t : argument.tensors) {
+      hash = absl::HashOf(hash, t.storage);
+    }
+  }
+  for (int output : op.outputs) hash = absl::HashOf(hash, output);
+  return hash;
+}
 
 c10::Storage CopyOf(const c10::Storage& storage) {
   c10::Storage copy(c10::Storage::use_byte_size_t(), storage.nbytes(),
@@ -58,8 +73,10 @@ void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
 }  // namespace
 
 std::shared_ptr<Tape> Runtime::TapeForPack() {
-  if (state_ != State::kWatch) return nullptr;
+  if (state_ == State::kIdle) Wake();
+  if (!IsManaging()) return nullptr;
   if (!in_pair_) BeginPair();
+  if (!in_pair_) return nullptr;  // the last pair has put us to sleep
   return owner_ == std::this_thread::get_id() ? tape_ : nullptr;
 }
 
@@ -76,10 +93,13 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor) {
   if (!storage.data) storage.data = bytes;
   ++storage.hooks;
   ++tape->hooks;
+  if (storage.last_pack < 0) {
+    storage.tagged = static_cast<int>(tape->ops.size()) - 1;
+  }
   storage.last_pack = tape->packed.size();
   tape->packed.push_back(index);
   storage.packed_at = tape->clock;
-  if (storage.bytes >= kSmallStorage && !storage.captured) {
+  if (storage.bytes >= kSmallStorage && !storage.external) {
     HostAllocator::Global().ledger().Retag(bytes.data(), Kind::kSaved);
   }
   return index;
@@ -90,8 +110,13 @@ c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
       torch::autograd::get_current_graph_task_id() != -1) {
     BeginBackward();
   }
-  if (tape == tape_) {
+  if (tape == tape_ && in_backward_) {
     residency_.SetPosition(tape.get(), tape->storages[index].packed_at);
+    const int stages = tape->stages.size();
+    const auto node = torch::autograd::get_current_node();
+    if (watch_.Ask(index, node.get()) == stages && plan_run_ != nullptr) {
+      plan_run_->OnStage(stages);
+    }
   }
   return residency_.Fetch(tape.get(), index);
 }
@@ -108,18 +133,23 @@ void Runtime::Forget(Tape* tape, int index) {
 }
 
 Tape* Runtime::TapeFor(bool leaf) {
-  if (state_ != State::kWatch) return nullptr;
+  if (!IsManaging()) return nullptr;
   if (in_pair_ && owner_ != std::this_thread::get_id()) return nullptr;
   if (!in_pair_) {
     if (!leaf) return nullptr;
     BeginPair();
   }
-  return tape_.get();
+  return in_pair_ ? tape_.get() : nullptr;
 }
 
 void Runtime::OnOpBegin(Tape* tape, int index) {
-  TapeOp& op = tape->ops[index];
-  if (!op.info->mutates || op.info->batch_norm) return;
+  const TapeOp& op = tape->ops[index];
+  if (op.info->mutates && !op.info->batch_norm) BeginWrites(tape, index);
+  if (tape == tape_.get()) watch_.BeginOp();
+}
+
+void Runtime::BeginWrites(Tape* tape, int index) {
+  const TapeOp& op = tape->ops[index];
   for (const Argument& argument : op.arguments) {
     if (!argument.written) continue;
     for (const TensorArgument& t : argument.tensors) {
@@ -129,6 +159,7 @@ void Runtime::OnOpBegin(Tape* tape, int index) {
     }
   }
   if (!op.fresh_self && !op.foreign && verifier_.IsUnknown(op)) {
+    const AllocationKind scratch(Kind::kScratch);
     preimage_ = CopyOf(c10::Storage(
         tape->storages[op.arguments[0].tensors[0].storage].identity.lock()));
   }
@@ -167,9 +198,23 @@ void Runtime::NoteOutputs(Tape* tape, int index,
   }
 }
 
+// Views and ops without a tensor result are no part of any recipe.
+bool Runtime::IsMoot(const Tape& tape, int index) const {
+  const TapeOp& op = tape.ops[index];
+  return index + 1 == static_cast<int>(tape.ops.size()) && !op.info->mutates &&
+         std::all_of(op.outputs.begin(), op.outputs.end(),
+                     [](int output) { return output < 0; }) &&
+         (tape.storages.empty() || tape.storages.back().writers.empty() ||
+          tape.storages.back().writers[0] != index);
+}
+
 void Runtime::OnOpEnd(Tape* tape, int index,
                       const std::vector<at::Tensor>& outputs) {
   NoteOutputs(tape, index, outputs);
+  if (IsMoot(*tape, index)) {
+    tape->ops.pop_back();
+    return;
+  }
   TapeOp& op = tape->ops[index];
   for (int i = static_cast<int>(tape->storages.size()) - 1; i >= 0; --i) {
     TapeStorage& storage = tape->storages[i];
@@ -179,15 +224,18 @@ void Runtime::OnOpEnd(Tape* tape, int index,
         std::find(op.outputs.begin(), op.outputs.end(), i) != op.outputs.end();
     if (!output) storage.opaque = true;
   }
+  watch_.EndOp(index);
   tape->clock += op.nanoseconds;
-  tape->hash = op.signature ^ (tape->hash * 0x9e3779b97f4a7c15ull);
+  op.hash = tape->hash = HashOp(*tape, op);
   if (!op.foreign && !outputs.empty() && settings_.budget) {
+    const AllocationKind scratch(Kind::kScratch);
     if (verifier_.IsUnknown(op)) verifier_.Try(*tape, op, outputs, preimage_);
     op.verified = verifier_.IsVerified(op);
   }
   preimage_ = c10::Storage();
   residency_.Reap();
   residency_.SetPosition(tape, tape->clock);
+  if (plan_run_ != nullptr) plan_run_->OnOpEnd(index);
 }
 
 void Runtime::OnForeignWrite(const at::Tensor& tensor) {

@@ -1,31 +1,167 @@
 #include "hooks/settings.h"
 
-#include <cstdlib>
+#include <sys/sysinfo.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "planner/size.h"
 
 namespace ebbtide {
+namespace {
+
+// "auto" leaves this share of what is free to everybody else.
+constexpr double kAutoShare = 0.9;
+
+const char* Get(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+absl::Status Named(const char* name, const char* value,
+                   const absl::Status& why) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, "=", value, ": ", why.message()));
+}
+
+// First integer of a file, or -1: "max" and missing files mean no limit.
+int64_t NumberIn(const char* path) {
+  std::ifstream file(path);
+  int64_t number = -1;
+  file >> number;
+  return file ? number : -1;
+}
+
+// The device of CPU mode is RAM, or what the cgroup leaves of it.
+int64_t DeviceBytes() {
+  struct sysinfo info {};
+  sysinfo(&info);
+  int64_t bytes = static_cast<int64_t>(info.totalram) * info.mem_unit;
+  for (const char* path : {"/sys/fs/cgroup/memory.max",
+                           "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    if (const int64_t limit = NumberIn(path); limit > 0) {
+      bytes = std::min(bytes, limit);
+    }
+  }
+  return bytes;
+}
+
+int64_t FreeBytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  int64_t kibibytes = 0;
+  std::string unit;
+  while (file >> key >> kibibytes >> unit) {
+    if (key == "MemAvailable:") return std::min(kibibytes << 10, DeviceBytes());
+  }
+  return DeviceBytes();
+}
+
+Bytes Resolve(const Amount& amount) {
+  switch (amount.kind) {
+    case Amount::Kind::kBytes:
+      return amount.bytes;
+    case Amount::Kind::kShare:
+      return Bytes{static_cast<int64_t>(amount.share * DeviceBytes())};
+    case Amount::Kind::kAuto:
+      break;
+  }
+  return Bytes{static_cast<int64_t>(kAutoShare * FreeBytes())};
+}
+
+absl::Status ReadBudget(Settings* settings) {
+  const char* text = Get("EBBTIDE_BUDGET");
+  if (text == nullptr) return absl::OkStatus();
+  const auto budgets = ParseBudget(text);
+  if (!budgets.ok()) return Named("EBBTIDE_BUDGET", text, budgets.status());
+  for (const DeviceBudget& budget : *budgets) {
+    if (budget.device.empty() || budget.device == "cpu") {
+      settings->budget = Resolve(budget.amount);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadSpill(Settings* settings) {
+  const char* tmp = Get("TMPDIR");
+  const char* directory = Get("EBBTIDE_SPILL_DIR");
+  settings->spill_required = directory != nullptr;
+  settings->spill_dir = directory != nullptr ? directory
+                        : tmp != nullptr     ? tmp
+                                             : "/tmp";
+  if (settings->spill_dir == "none") settings->spill_dir.clear();
+  if (const char* limit = Get("EBBTIDE_SPILL_LIMIT")) {
+    const auto size = ParseSize(limit);
+    if (!size.ok()) return Named("EBBTIDE_SPILL_LIMIT", limit, size.status());
+    settings->spill_limit = *size;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadRecord(Settings* settings) {
+  const char* record = Get("EBBTIDE_RECORD");
+  if (record == nullptr) return absl::OkStatus();
+  const std::vector<std::string> parts =
+      absl::StrSplit(record, absl::MaxSplits(",max=", 1));
+  settings->record = parts[0];
+  if (parts.size() == 2) {
+    const auto size = ParseSize(parts[1]);
+    if (!size.ok()) return Named("EBBTIDE_RECORD", record, size.status());
+    settings->record_limit = *size;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadVerify(Settings* settings) {
+  const char* verify = Get("EBBTIDE_VERIFY");
+  if (verify == nullptr) return absl::OkStatus();
+  if (std::string(verify) == "all") {
+    settings->verify_every = 1;
+  } else if (!absl::SimpleAtoi(verify, &settings->verify_every) ||
+             settings->verify_every < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("EBBTIDE_VERIFY=", verify,
+                     ": expected a number of steps from 1 on, or \"all\""));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadLog(Settings* settings) {
+  const char* log = Get("EBBTIDE_LOG");
+  if (log == nullptr) return absl::OkStatus();
+  const std::string level = log;
+  if (level == "off") {
+    settings->log = Settings::Log::kOff;
+  } else if (level == "line") {
+    settings->log = Settings::Log::kLine;
+  } else if (level == "debug") {
+    settings->log = Settings::Log::kDebug;
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("EBBTIDE_LOG=", level, ": expected off, line or debug"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<Settings> SettingsFromEnvironment() {
   Settings settings;
-  if (const char* budget = std::getenv("EBBTIDE_BUDGET")) {
-    int64_t bytes = 0;
-    if (!absl::SimpleAtoi(budget, &bytes)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("EBBTIDE_BUDGET=", budget));
-    }
-    settings.budget = Bytes{bytes};
+  for (auto read : {ReadBudget, ReadSpill, ReadRecord, ReadVerify, ReadLog}) {
+    const absl::Status status = read(&settings);
+    if (!status.ok()) return status;
   }
-  if (const char* report = std::getenv("EBBTIDE_REPORT")) {
-    settings.report = report;
-  }
-  if (const char* dir = std::getenv("EBBTIDE_SPILL_DIR")) {
-    settings.spill_dir = dir;
-  }
-  if (const char* record = std::getenv("EBBTIDE_RECORD")) {
-    settings.record = record;
-  }
+  if (const char* report = Get("EBBTIDE_REPORT")) settings.report = report;
+  const char* strict = Get("EBBTIDE_STRICT");
+  settings.strict = strict != nullptr && std::string(strict) != "0";
   return settings;
 }
 

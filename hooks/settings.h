@@ -11,15 +11,17 @@
 namespace ebbtide {
 
 struct Settings {
-  std::optional<Bytes> budget;  // EBBTIDE_BUDGET; none: record only
-  std::string spill_dir;        // EBBTIDE_SPILL_DIR; empty: no spill
-  Bytes spill_limit{-1};        // EBBTIDE_SPILL_LIMIT; negative: none
-  std::string record;           // EBBTIDE_RECORD, FILE of FILE[,max=SIZE]
-  Bytes record_limit{-1};       // its max=SIZE; negative: none
-  std::string report;           // EBBTIDE_REPORT
-  bool strict = false;          // EBBTIDE_STRICT
-  int64_t verify_every = 0;     // EBBTIDE_VERIFY; 1: all
-  enum class Log { kOff, kLine, kDebug } log = Log::kLine;
+  std::optional<Bytes> budget;  // EBBTIDE_BUDGET for the CPU; none: record only
+  std::string spill_dir;        // EBBTIDE_SPILL_DIR, $TMPDIR; empty: no spill
+  bool spill_required = false;  // the user named it
+  Bytes spill_limit{int64_t{1} << 60};  // EBBTIDE_SPILL_LIMIT
+  std::string record;                   // EBBTIDE_RECORD=FILE[,max=SIZE]
+  Bytes record_limit{int64_t{1} << 30};
+  std::string report;        // EBBTIDE_REPORT
+  bool strict = false;       // EBBTIDE_STRICT
+  int64_t verify_every = 0;  // EBBTIDE_VERIFY; 1: all, 0: no re-checks
+  enum class Log { kOff, kLine, kDebug };
+  Log log = Log::kLine;  // EBBTIDE_LOG
 };
 
 // Errors name the variable, its value and the expected form.

@@ -71,6 +71,7 @@ struct TapeOp {
   at::Tensor random_state;
   at::Generator generator;
   uint64_t signature = 0;  // op, geometries, scalars, grad mode, threads
+  uint64_t hash = 0;       // of the tape up to and with this op
   int threads = 1;
   bool grad_mode = false;
   bool parallel_region = false;
@@ -81,6 +82,10 @@ struct TapeOp {
   // Passed the byte comparison of hooks/verify.h.
   bool verified = false;
   double nanoseconds = 0;
+  // Peaks while it ran of what plans do not move (see planner/profile.h): all
+  // of it, and what was beyond its arguments and outputs.
+  Bytes other{};
+  Bytes scratch{};
   // Autograd's packs seen before it began; see SavedTensor.
   int packs_before = 0;
 };
@@ -112,14 +117,32 @@ struct TapeStorage {
   int last_pack = -1;  // ordinal of its last saved tensor in the pair
   // Where it was packed, on the tape's clock; the mirror of when it is needed.
   double packed_at = 0;
+  // Op (or stage, plus kStageInstant) at whose end nobody but autograd held it
+  // any more; -1 while somebody does.
+  int released = -1;
+  int tagged = -1;  // op inside which it was first saved
   // For externals read by recipes: what their version must still be.
   std::optional<c10::VariableVersion> version;
   uint32_t version_number = 0;
 };
 
+// Instants of the backward pass, before the number of ops is known.
+inline constexpr int kStageInstant = 1 << 28;
+
+// A backward op that unpacked something.
+struct TapeStage {
+  const void* node = nullptr;  // identity while the backward runs
+  std::string name;
+  std::vector<int> needs;  // storages, in the order they were asked for
+  double nanoseconds = 0;
+  Bytes before{};
+  Bytes during{};
+};
+
 struct Tape {
   std::vector<TapeOp> ops;
   std::vector<TapeStorage> storages;
+  std::vector<TapeStage> stages;
   absl::flat_hash_map<c10::StorageImpl*, int> by_identity;
   std::vector<int> packed;  // storages of its saved tensors, by ordinal
   int hooks = 0;            // saved tensors alive

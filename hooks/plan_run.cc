@@ -1,0 +1,162 @@
+#include "hooks/plan_run.h"
+
+#include <algorithm>
+
+#include "hooks/recovery.h"
+
+namespace ebbtide {
+
+TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured) {
+  TapePlan bound;
+  for (const TapeOp& op : tape.ops) bound.hashes.push_back(op.hash);
+  for (const TapeStage& stage : tape.stages) {
+    bound.needs.push_back(stage.needs);
+  }
+  for (const Op& op : measured.profile.ops) {
+    std::vector<int>& outputs = bound.outputs.emplace_back();
+    for (int value : op.outputs) outputs.push_back(measured.storages[value]);
+  }
+  return bound;
+}
+
+void DistributeActions(const MeasuredProfile& measured, TapePlan* bound) {
+  const int ops = bound->hashes.size();
+  bound->after_op.resize(ops);
+  bound->before_stage.resize(bound->needs.size() + 1);
+  int op = -1;
+  int stage = 0;
+  for (const Action& action : bound->plan.actions) {
+    TapePlan::Step step = {action.what, action.index};
+    switch (action.what) {
+      case Action::Do::kForward:
+        op = action.index;
+        continue;
+      case Action::Do::kBackward:
+        stage = action.index + 1;
+        continue;
+      case Action::Do::kRecompute:
+        break;
+      default:
+        step.index = measured.storages[action.index];
+    }
+    if (op < ops - 1) {
+      bound->after_op[op].push_back(step);
+    } else {
+      bound->before_stage[stage].push_back(step);
+    }
+  }
+}
+
+PlanRun::PlanRun(std::shared_ptr<const TapePlan> plan, Mode mode,
+                 std::shared_ptr<Tape> tape, Residency* residency,
+                 Verifier* verifier)
+    : plan_(std::move(plan)),
+      mode_(mode),
+      tape_(std::move(tape)),
+      residency_(*residency),
+      verifier_(*verifier) {}
+
+PlanRun::~PlanRun() {
+  while (!holds_.empty()) Release(holds_.back());
+}
+
+void PlanRun::OnOpEnd(int op) {
+  if (diverged_) return;
+  if (op >= static_cast<int>(plan_->hashes.size()) ||
+      tape_->ops[op].hash != plan_->hashes[op]) {
+    diverged_ = true;
+    return;
+  }
+  if (mode_ == Mode::kShadow) return;
+  std::erase_if(waiting_, [this](const auto& step) { return Do(step); });
+  Execute(plan_->after_op[op]);
+}
+
+void PlanRun::OnStage(int stage) {
+  if (diverged_) return;
+  if (stage >= static_cast<int>(plan_->needs.size()) ||
+      tape_->ops.size() != plan_->hashes.size()) {
+    diverged_ = true;
+    return;
+  }
+  const std::vector<int>& asked = tape_->stages[stage].needs;
+  const std::vector<int>& planned = plan_->needs[stage];
+  if (planned.empty() || asked[0] != planned[0]) {
+    diverged_ = true;
+    return;
+  }
+  waiting_.clear();  // what the script still holds costs nothing to keep
+  Execute(plan_->before_stage[stage]);
+}
+
+void PlanRun::Execute(const std::vector<TapePlan::Step>& steps) {
+  for (const TapePlan::Step& step : steps) {
+    if (mode_ == Mode::kShadow) {
+      if (step.what == Action::Do::kRecompute) Compare(step.index);
+    } else if (!Do(step)) {
+      waiting_.push_back(step);
+    }
+  }
+}
+
+// False where the step has to wait until the script lets go of the storage.
+bool PlanRun::Do(const TapePlan::Step& step) {
+  if (step.what == Action::Do::kRecompute) {
+    RunAgain(step.index);
+    return true;
+  }
+  const TapeStorage& storage = tape_->storages[step.index];
+  switch (step.what) {
+    case Action::Do::kFree:
+      if (std::find(holds_.begin(), holds_.end(), step.index) != holds_.end()) {
+        Release(step.index);
+      }
+      return storage.hooks == 0 || !storage.data ||
+             residency_.Drop(tape_.get(), step.index);
+    case Action::Do::kOffload:
+      residency_.Spill(tape_, step.index);
+      return storage.hooks == 0 || storage.spill || !residency_.CanSpill();
+    case Action::Do::kRestore:
+      residency_.Prefetch(tape_.get(), step.index);
+      return true;
+    default:
+      return true;
+  }
+}
+
+void PlanRun::RunAgain(int op) {
+  const std::vector<int>& outputs = plan_->outputs[op];
+  for (int output : outputs) {
+    const TapeStorage& storage = tape_->storages[output];
+    if (IsAvailable(storage)) continue;
+    if (storage.hooks == 0) Hold(output);
+    residency_.Rebuild(tape_.get(), output, [&](int sibling) {
+      return std::find(outputs.begin(), outputs.end(), sibling) !=
+             outputs.end();
+    });
+  }
+}
+
+void PlanRun::Compare(int op) {
+  for (int output : plan_->outputs[op]) {
+    const TapeStorage& storage = tape_->storages[output];
+    if (!storage.data || storage.hooks == 0) continue;
+    if (residency_.RebuildsEqual(tape_.get(), output)) continue;
+    refuted_ = true;
+    for (int writer : storage.writers) verifier_.Refuse(tape_->ops[writer]);
+  }
+}
+
+void PlanRun::Hold(int storage) {
+  ++tape_->storages[storage].dependents;
+  holds_.push_back(storage);
+  Settle(tape_.get(), storage);
+}
+
+void PlanRun::Release(int storage) {
+  std::erase(holds_, storage);
+  --tape_->storages[storage].dependents;
+  Settle(tape_.get(), storage);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,83 @@
+// Follows a plan through one pair.
+#ifndef EBBTIDE_HOOKS_PLAN_RUN_H_
+#define EBBTIDE_HOOKS_PLAN_RUN_H_
+
+#include <memory>
+#include <vector>
+
+#include "hooks/residency.h"
+#include "hooks/tape.h"
+#include "hooks/verify.h"
+#include "hooks/watch.h"
+#include "planner/plan.h"
+
+namespace ebbtide {
+
+// A plan in terms of the tape it was made from: equal hashes mean equal ops on
+// equal storages, so the indices of a later tape are the same.
+struct TapePlan {
+  struct Step {
+    Action::Do what = Action::Do::kFree;
+    int index = 0;  // storage, or op to run again
+  };
+  Plan plan;
+  std::vector<uint64_t> hashes;             // after op i
+  std::vector<std::vector<Step>> after_op;  // between op i and the next
+  std::vector<std::vector<Step>> before_stage;
+  std::vector<std::vector<int>> outputs;  // storages made by op i
+  std::vector<std::vector<int>> needs;    // of stage t
+};
+
+// All of it but the plan and its steps, from the tape that `measured` is of.
+TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured);
+// Sorts the actions of `bound->plan`, made from that profile, into steps. Needs
+// no tape: for the planning thread.
+void DistributeActions(const MeasuredProfile& measured, TapePlan* bound);
+
+class PlanRun {
+ public:
+  enum class Mode {
+    // Nothing is dropped or moved; every recipe the plan uses is replayed
+    // beside
+    // the original, where that is still there, and compared.
+    kShadow,
+    kActive,
+  };
+
+  PlanRun(std::shared_ptr<const TapePlan> plan, Mode mode,
+          std::shared_ptr<Tape> tape, Residency* residency, Verifier* verifier);
+  ~PlanRun();
+  PlanRun(const PlanRun&) = delete;
+  PlanRun& operator=(const PlanRun&) = delete;
+
+  void OnOpEnd(int op);
+  void OnStage(int stage);
+
+  // What happens is not what was planned; nothing is done from there on.
+  bool diverged() const { return diverged_; }
+  // A replay differed from its original.
+  bool refuted() const { return refuted_; }
+  Mode mode() const { return mode_; }
+
+ private:
+  void Execute(const std::vector<TapePlan::Step>& steps);
+  bool Do(const TapePlan::Step& step);
+  void RunAgain(int op);
+  void Compare(int op);
+  void Hold(int storage);
+  void Release(int storage);
+
+  const std::shared_ptr<const TapePlan> plan_;
+  const Mode mode_;
+  const std::shared_ptr<Tape> tape_;
+  Residency& residency_;
+  Verifier& verifier_;
+  std::vector<TapePlan::Step> waiting_;  // for the script to let go
+  std::vector<int> holds_;               // storages that only the plan asks for
+  bool diverged_ = false;
+  bool refuted_ = false;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_PLAN_RUN_H_

@@ -1,0 +1,76 @@
+#include "hooks/planning.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "planner/size.h"
+#include "profiler/detached_thread.h"
+
+namespace ebbtide {
+
+void Planning::Start(const Tape& tape, MeasuredProfile measured,
+                     const PlanOptions& options) {
+  const uint64_t signature = tape.hash;
+  // The profile alone leaves this thread; it refers to no tensor.
+  TapePlan bound = BindTape(tape, measured);
+  {
+    absl::MutexLock lock(&shared_->mutex);
+    shared_->entries[signature] = Entry();
+  }
+  struct Work {
+    MeasuredProfile measured;
+    TapePlan bound;
+  };
+  auto work = std::make_shared<Work>(
+      Work{.measured = std::move(measured), .bound = std::move(bound)});
+  const bool started = StartDetachedThread(
+      "ebbtide-plan", [shared = shared_, signature, options, work] {
+        absl::StatusOr<Plan> plan = MakePlan(work->measured.profile, options);
+        std::string failure;
+        Entry entry = {.state = State::kFailed};
+        if (!plan.ok()) {
+          failure = std::string(plan.status().message());
+        } else if (!plan->feasible) {
+          failure = absl::StrCat("no plan within the budget is known; ",
+                                 FormatSize(plan->least_budget), " would do");
+        } else {
+          work->bound.plan = *std::move(plan);
+          DistributeActions(work->measured, &work->bound);
+          entry = {State::kReady,
+                   std::make_shared<const TapePlan>(std::move(work->bound))};
+        }
+        absl::MutexLock lock(&shared->mutex);
+        shared->failure = failure;
+        shared->entries[signature] = entry;
+      });
+  if (!started) {
+    absl::MutexLock lock(&shared_->mutex);
+    shared_->failure = "the system refuses a thread for planning";
+    shared_->entries[signature].state = State::kFailed;
+  }
+}
+
+Planning::State Planning::StateOf(uint64_t signature) const {
+  absl::MutexLock lock(&shared_->mutex);
+  auto entry = shared_->entries.find(signature);
+  return entry == shared_->entries.end() ? State::kUnknown
+                                         : entry->second.state;
+}
+
+std::shared_ptr<const TapePlan> Planning::Find(uint64_t signature) const {
+  absl::MutexLock lock(&shared_->mutex);
+  auto entry = shared_->entries.find(signature);
+  return entry == shared_->entries.end() ? nullptr : entry->second.plan;
+}
+
+void Planning::Discard(uint64_t signature) {
+  absl::MutexLock lock(&shared_->mutex);
+  shared_->entries.erase(signature);
+}
+
+std::string Planning::failure() const {
+  absl::MutexLock lock(&shared_->mutex);
+  return shared_->failure;
+}
+
+}  // namespace ebbtide

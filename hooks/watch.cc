@@ -1,0 +1,104 @@
+#include "hooks/watch.h"
+
+#include <algorithm>
+
+#include "allocator/host_allocator.h"
+
+namespace ebbtide {
+namespace {
+
+Ledger& TheLedger() { return HostAllocator::Global().ledger(); }
+
+Bytes Size(const TapeStorage& storage) {
+  return Bytes{static_cast<int64_t>(storage.bytes)};
+}
+
+}  // namespace
+
+double Watch::Since(Clock::time_point begin, double own) const {
+  const double elapsed =
+      std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+  return std::max(1.0, elapsed - (residency_.own_nanoseconds() - own));
+}
+
+void Watch::BeginPair(Tape* tape) {
+  tape_ = tape;
+  held_.clear();
+  seen_ = 0;
+  step_began_ = Clock::now();
+  step_own_ = residency_.own_nanoseconds();
+}
+
+void Watch::BeginOp() {
+  TheLedger().BeginWindow();
+  other_ = TheLedger().WindowPeakOther();
+  own_ = residency_.own_nanoseconds();
+  began_ = Clock::now();
+}
+
+void Watch::EndOp(int index) {
+  TapeOp& op = tape_->ops[index];
+  op.nanoseconds = Since(began_, own_);
+  op.other = TheLedger().WindowPeakOther();
+  Bytes made{};
+  for (int output : op.outputs) {
+    if (output >= 0 && tape_->storages[output].writers[0] == index) {
+      made += Size(tape_->storages[output]);
+    }
+  }
+  op.scratch = std::max(Bytes{}, op.other - other_ - made);
+  NoteReleased(index);
+}
+
+void Watch::NoteReleased(int instant) {
+  for (; seen_ < static_cast<int>(tape_->storages.size()); ++seen_) {
+    if (!tape_->storages[seen_].writers.empty()) held_.push_back(seen_);
+  }
+  std::erase_if(held_, [&](int index) {
+    TapeStorage& storage = tape_->storages[index];
+    const bool ours_alone = storage.data
+                                ? storage.data.use_count() == 1
+                                : storage.identity.expired() || storage.spill;
+    if (ours_alone) storage.released = instant;
+    return ours_alone;
+  });
+}
+
+void Watch::CloseStage() {
+  if (tape_->stages.empty()) return;
+  TapeStage& stage = tape_->stages.back();
+  stage.during = TheLedger().WindowPeakOther();
+  stage.nanoseconds = Since(began_, own_);
+  NoteReleased(kStageInstant + static_cast<int>(tape_->stages.size()) - 1);
+}
+
+int Watch::Ask(int storage, const torch::autograd::Node* node) {
+  if (tape_->stages.empty() || tape_->stages.back().node != node) {
+    CloseStage();
+    TapeStage& stage = tape_->stages.emplace_back();
+    stage.node = node;
+    stage.name = node == nullptr ? "outside backward" : node->name();
+    TheLedger().BeginWindow();
+    stage.before = TheLedger().WindowPeakOther();
+    began_ = Clock::now();
+    own_ = residency_.own_nanoseconds();
+  }
+  std::vector<int>& needs = tape_->stages.back().needs;
+  if (std::find(needs.begin(), needs.end(), storage) == needs.end()) {
+    needs.push_back(storage);
+  }
+  return static_cast<int>(tape_->stages.size()) - 1;
+}
+
+void Watch::EndBackward() {
+  CloseStage();
+  TheLedger().BeginWindow();
+}
+
+void Watch::EndStep() {
+  tail_ = TheLedger().WindowPeakOther();
+  step_nanoseconds_ = Since(step_began_, step_own_);
+  tape_ = nullptr;
+}
+
+}  // namespace ebbtide

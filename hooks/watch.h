@@ -1,0 +1,68 @@
+// Measures a pair while it is recorded: the time and the bytes of every op and
+// of every backward op, and when the script lets go of each storage. What comes
+// out is the planner's profile.
+#ifndef EBBTIDE_HOOKS_WATCH_H_
+#define EBBTIDE_HOOKS_WATCH_H_
+
+#include <torch/csrc/autograd/function.h>
+
+#include <chrono>
+#include <vector>
+
+#include "hooks/residency.h"
+#include "hooks/tape.h"
+#include "planner/profile.h"
+
+namespace ebbtide {
+
+class Watch {
+ public:
+  explicit Watch(const Residency* residency) : residency_(*residency) {}
+
+  void BeginPair(Tape* tape);
+  void BeginOp();
+  // Before anything else that allocates.
+  void EndOp(int op);
+  // A saved tensor of the tape is asked for. Returns the stage it belongs to.
+  int Ask(int storage, const torch::autograd::Node* node);
+  void EndBackward();
+  // The next pair begins: what was measured in between is the tail.
+  void EndStep();
+
+  // Bytes and time outside forward and backward, after EndStep.
+  Bytes tail() const { return tail_; }
+  double step_nanoseconds() const { return step_nanoseconds_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void CloseStage();
+  void NoteReleased(int instant);
+  // Nanoseconds since `begin` less what ebbtide itself took in the meantime.
+  double Since(Clock::time_point begin, double own) const;
+
+  const Residency& residency_;
+  Tape* tape_ = nullptr;
+  std::vector<int> held_;  // storages that somebody else may hold
+  int seen_ = 0;           // storages looked at for `held_`
+  Clock::time_point began_;
+  double own_ = 0;
+  Bytes other_{};
+  Clock::time_point step_began_;
+  double step_own_ = 0;
+  Bytes tail_{};
+  double step_nanoseconds_ = 0;
+};
+
+// The planner's view of a measured pair. Value i of the profile is storage
+// `storages[i]` of the tape; ops and stages have the tape's indices.
+struct MeasuredProfile {
+  Profile profile;
+  std::vector<int> storages;
+};
+MeasuredProfile BuildProfile(const Tape& tape, const Watch& watch,
+                             const HostTier* tier);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_WATCH_H_
