@@ -44,7 +44,8 @@ tidy() { once tidy "$1" clang-tidy -p build/tidy --quiet "$1"; }
 # planner, profiler, allocator and cli have no torch on their include path:
 # a header there that wants it does not compile.
 header() {
-  local flags=(-std=c++20 -fsyntax-only -Wall -Wextra -Werror -I.)
+  local flags=(-std=c++20 -fsyntax-only -Wall -Wextra -Werror -I.
+    '-DEBBTIDE_TEST_DATA=""')
   local torch=.venv/lib/python3*/site-packages/torch/include
   case $1 in
     hooks/* | */torch_*)

@@ -11,13 +11,12 @@ PYTHON = str(harness.PYTHON)
 
 
 def run(
-    command: Sequence[str | Path], cwd: Path | None = None, **variables: str
+    command: Sequence[str | Path], **variables: str
 ) -> "subprocess.CompletedProcess[str]":
     """Runs to the end; variables are added to a clean environment."""
     return subprocess.run(
         [str(part) for part in command],
         env={**clean_environment(), **variables},
-        cwd=cwd,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
