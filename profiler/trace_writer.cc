@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -161,14 +162,17 @@ absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Open(
                                absl::StrCat("trace ", path, ": cannot open"));
   }
   auto core = std::make_shared<Core>(file, path, options);
-  if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  // Pipes and devices can be shared, and have no length.
+  struct stat about = {};
+  const bool regular = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
+  if (regular && flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return absl::FailedPreconditionError(
         absl::StrCat("trace ", path, ": another process writes it"));
   }
   char header[trace_format::kFileHeader] = {};
   absl::string_view(trace_format::kMagic).copy(header, 8);
   trace_format::PutU32(header + 8, trace_format::kVersion);
-  if (ftruncate(file, 0) != 0 ||
+  if ((regular && ftruncate(file, 0) != 0) ||
       ::write(file, header, sizeof(header)) != sizeof(header)) {
     return absl::ErrnoToStatus(errno,
                                absl::StrCat("trace ", path, ": cannot write"));

@@ -283,6 +283,14 @@ TEST(TraceTest, TwoWritersOfOneFileAreRefused) {
             absl::StatusCode::kNotFound);
 }
 
+TEST(TraceTest, ADeviceTakesTracesOfManyProcesses) {
+  const auto one = TraceWriter::Open("/dev/null");
+  const auto two = TraceWriter::Open("/dev/null");
+  ASSERT_TRUE(one.ok() && two.ok());
+  Sample().Write(**one);
+  EXPECT_TRUE((*one)->Close().ok());
+}
+
 TEST(TraceTest, AChildOfForkWritesNothing) {
   const auto writer = MustOpen();
   writer->AddText({1, TextKind::kNote, "parent"});
