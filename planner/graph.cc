@@ -37,6 +37,7 @@ void CompileValues(const Profile& profile, Graph* graph) {
 // can be had.
 void CompileOps(const Profile& profile, bool allow_recompute, Graph* graph) {
   std::vector<char> obtainable(graph->values, 0);
+  std::vector<char> may_be_there(graph->values, 0);
   for (int i = 0; i < graph->ops; ++i) {
     const Op& op = profile.ops[i];
     graph->inputs.Add(Unique(op.inputs));
@@ -45,10 +46,16 @@ void CompileOps(const Profile& profile, bool allow_recompute, Graph* graph) {
     graph->other.push_back(Count(op.other));
     graph->scratch.push_back(Count(op.scratch));
     bool replayable = allow_recompute && op.replayable;
-    for (int v : op.inputs) replayable = replayable && obtainable[v];
+    bool may_replay = replayable;
+    for (int v : op.inputs) {
+      replayable = replayable && obtainable[v];
+      may_replay = may_replay && may_be_there[v];
+    }
     graph->replayable.push_back(replayable);
+    graph->may_replay.push_back(may_replay);
     for (int v : op.outputs) {
       obtainable[v] = replayable || graph->keepable[v];
+      may_be_there[v] = may_replay || graph->keepable[v] || graph->held[v] >= 0;
     }
   }
   for (int v = 0; v < graph->values; ++v) {

@@ -58,8 +58,12 @@ struct Graph {
   std::vector<Time> time;
   std::vector<int64_t> other;
   std::vector<int64_t> scratch;
-  // Its inputs can be had at any time in the backward pass, and it may run.
+  // It may run again, and its inputs can be had at any time in the backward
+  // pass.
   std::vector<char> replayable;
+  // The same, or some input may be there by the script's hand: what no plan of
+  // ours makes use of, but a lower bound must allow for.
+  std::vector<char> may_replay;
 };
 
 // The arrays refer to `profile`, which must stay alive. InvalidArgument, naming

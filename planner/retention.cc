@@ -31,6 +31,13 @@ struct ActionSink {
 
 }  // namespace
 
+Draft KeepAll(const Graph& graph, bool offload) {
+  Draft draft{Retention(graph.values, graph.stages), {}};
+  for (int v = 0; v < graph.values; ++v) draft.bits.SetRow(v, 1);
+  if (offload) draft.offloaded.assign(graph.values, 0);
+  return draft;
+}
+
 Evaluator::Evaluator(const Graph& graph)
     : graph_(graph),
       live_(graph.values),
@@ -160,6 +167,7 @@ void Evaluator::Measure(const Retention& retention,
   result->forward_peak.resize(graph_.ops);
   result->stage_peak.resize(graph_.stages);
   result->peak = 0;
+  result->moved.clear();
   if (!offloaded.empty()) {
     for (auto& list : arrivals_) list.clear();
   }
@@ -199,6 +207,7 @@ void Evaluator::MeasureForward(const Retention& retention,
         resident_[v] = kOnHost;
         current_ -= graph_.bytes[v];
         arrivals_[result->first_use[v]].push_back(v);
+        result->moved.push_back(v);
       }
     }
   }

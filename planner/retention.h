@@ -9,7 +9,9 @@
 #ifndef EBBTIDE_PLANNER_RETENTION_H_
 #define EBBTIDE_PLANNER_RETENTION_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "planner/graph.h"
@@ -40,6 +42,18 @@ class Retention {
   std::vector<char> bits_;
 };
 
+// A plan as the solvers see it.
+struct Draft {
+  Retention bits;
+  std::vector<char> offloaded;  // of values; empty: offload is not allowed
+};
+
+// Keeps every value that can be kept and offloads none.
+Draft KeepAll(const Graph& graph, bool offload);
+
+// How far a run has come, from 0 to 1; 1 ends it.
+using Progress = std::function<double()>;
+
 // What a plan does and takes; reused between evaluations.
 struct Evaluation {
   // Ops run again before stage t: rebuilt[rebuilt_begin[t] ..
@@ -48,6 +62,7 @@ struct Evaluation {
   std::vector<int> rebuilt;
   std::vector<int> touched_begin;
   std::vector<int> touched;
+  std::vector<int> moved;      // values that are offloaded, in that order
   std::vector<int> first_use;  // of each value: its stage, or stages: never
   std::vector<int> last_use;   // of each value: its stage, or -1: never
   std::vector<int64_t> forward_peak;  // of each op

@@ -1,0 +1,33 @@
+// What the sub-commands share: how they are registered and how they end.
+#ifndef EBBTIDE_CLI_COMMAND_H_
+#define EBBTIDE_CLI_COMMAND_H_
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace ebbtide {
+
+// Exit status of the program; scripts depend on it.
+enum class Exit {
+  kDone = 0,
+  kNo = 1,     // the answer is no: infeasible, invalid plan
+  kUsage = 2,  // wrong usage or input
+};
+
+// Each adds its sub-command, whose callback sets `exit`.
+void AddPlanCommand(CLI::App& app, Exit* exit);
+void AddCurveCommand(CLI::App& app, Exit* exit);
+void AddCheckCommand(CLI::App& app, Exit* exit);
+void AddRunCommand(CLI::App& app, Exit* exit);
+void AddTimelineCommand(CLI::App& app, Exit* exit);
+
+// Prints "ebbtide: <message>" to the standard error.
+void PrintError(const std::string& message);
+// Prints the status and says how to end: wrong input, or an error of ours.
+Exit ExitFor(const absl::Status& status);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_CLI_COMMAND_H_

@@ -1,0 +1,53 @@
+#include "cli/input.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "planner/json_reader.h"
+
+namespace ebbtide {
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  // An empty file leaves `text` failed, but is readable.
+  if (!file.is_open() || file.bad() || errno != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a readable file: ",
+                     errno != 0 ? std::strerror(errno) : "read failed"));
+  }
+  return text.str();
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  errno = 0;
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text << '\n';
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": expected a writable file: ",
+                   errno != 0 ? std::strerror(errno) : "write failed"));
+}
+
+absl::StatusOr<Input> ReadInput(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return text.status();
+  absl::StatusOr<nlohmann::json> json = ParseJson(*text, path);
+  if (!json.ok()) return json.status();
+  JsonReader reader(path);
+  std::string kind;
+  reader.String(*json, "kind", &kind);
+  if (!reader.ok()) return reader.status();
+  if (kind == "chain") return ChainFromJson(*text, path);
+  if (kind == "profile") return ProfileFromJson(*text, path);
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": kind: expected \"chain\" or \"profile\", got \"", kind, "\""));
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,25 @@
+// Reads INPUT.json of plan, curve and check: a chain or a profile.
+#ifndef EBBTIDE_CLI_INPUT_H_
+#define EBBTIDE_CLI_INPUT_H_
+
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "planner/chain.h"
+#include "planner/profile.h"
+
+namespace ebbtide {
+
+using Input = std::variant<Chain, Profile>;
+
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+absl::Status WriteFile(const std::string& path, const std::string& text);
+
+// Errors name the file, the place and what was expected.
+absl::StatusOr<Input> ReadInput(const std::string& path);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_CLI_INPUT_H_

@@ -1,0 +1,152 @@
+// ebbtide plan INPUT.json --budget B [--solver NAME] [--time-limit S] [--json]
+//              [-o PLAN.json]
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+#include "cli/input.h"
+#include "planner/chain_plan.h"
+#include "planner/plan.h"
+#include "planner/size.h"
+
+namespace ebbtide {
+namespace {
+
+struct Arguments {
+  std::string input;
+  std::string budget;
+  std::string solver = "auto";
+  double time_limit = 5;
+  bool json = false;
+  std::string output;
+};
+
+// What a person wants to know of a plan, in the units of its input.
+struct Summary {
+  std::string solver;
+  bool feasible = false;
+  std::string time;
+  std::string peak;
+  std::string budget;
+  std::string least_budget;
+  double gap = 0;
+  double plan_seconds = 0;
+  size_t actions = 0;
+  std::string json;
+};
+
+template <class AnyPlan>
+Summary Summarize(const AnyPlan& plan) {
+  Summary summary;
+  summary.solver = plan.solver;
+  summary.feasible = plan.feasible;
+  summary.gap =
+      plan.lower_bound_time > 0 ? plan.time / plan.lower_bound_time - 1 : 0;
+  summary.plan_seconds = plan.plan_seconds;
+  summary.actions = plan.actions.size();
+  return summary;
+}
+
+Summary SummarizeChain(const ChainPlan& plan) {
+  Summary summary = Summarize(plan);
+  summary.time = absl::StrCat(plan.time);
+  summary.peak = absl::StrCat(Count(plan.peak));
+  summary.budget = absl::StrCat(Count(plan.budget));
+  summary.least_budget = absl::StrCat(Count(plan.least_budget));
+  summary.json = ChainPlanToJson(plan);
+  return summary;
+}
+
+Summary SummarizeGraph(const Plan& plan) {
+  Summary summary = Summarize(plan);
+  summary.time = absl::StrFormat("%.3f ms", plan.time / 1e6);
+  summary.peak = FormatSize(plan.peak);
+  summary.budget = FormatSize(plan.budget);
+  summary.least_budget = FormatSize(plan.least_budget);
+  summary.json = PlanToJson(plan);
+  return summary;
+}
+
+absl::StatusOr<Summary> Solve(const Input& input, Bytes budget,
+                              const Arguments& arguments) {
+  if (const Chain* chain = std::get_if<Chain>(&input)) {
+    const auto plan = MakeChainPlan(*chain, budget, arguments.solver);
+    if (!plan.ok()) return plan.status();
+    return SummarizeChain(*plan);
+  }
+  PlanOptions options;
+  options.budget = budget;
+  options.solver = arguments.solver;
+  options.time_limit = absl::Seconds(arguments.time_limit);
+  const auto plan = MakePlan(std::get<Profile>(input), options);
+  if (!plan.ok()) return plan.status();
+  return SummarizeGraph(*plan);
+}
+
+Exit Report(const Summary& summary, const Arguments& arguments) {
+  if (arguments.json) std::printf("%s\n", summary.json.c_str());
+  if (!summary.feasible) {
+    PrintError(absl::StrCat("infeasible: solver ", summary.solver,
+                            " has no plan within ", summary.budget,
+                            "; its least feasible budget is ",
+                            summary.least_budget));
+    return Exit::kNo;
+  }
+  if (!arguments.output.empty()) {
+    if (auto s = WriteFile(arguments.output, summary.json); !s.ok()) {
+      return ExitFor(s);
+    }
+  }
+  if (arguments.json) return Exit::kDone;
+  std::printf(
+      "%s: time %s, %.2f %% above the lower bound; peak %s of %s (least "
+      "%s); %zu actions, planned in %.3f s\n",
+      summary.solver.c_str(), summary.time.c_str(), 100 * summary.gap,
+      summary.peak.c_str(), summary.budget.c_str(),
+      summary.least_budget.c_str(), summary.actions, summary.plan_seconds);
+  return Exit::kDone;
+}
+
+Exit Run(const Arguments& arguments) {
+  const absl::StatusOr<Bytes> budget = ParseSize(arguments.budget);
+  if (!budget.ok()) {
+    PrintError(absl::StrCat("--budget: ", budget.status().message()));
+    return Exit::kUsage;
+  }
+  const absl::StatusOr<Input> input = ReadInput(arguments.input);
+  if (!input.ok()) return ExitFor(input.status());
+  const absl::StatusOr<Summary> summary = Solve(*input, *budget, arguments);
+  if (!summary.ok()) {
+    return ExitFor(absl::Status(
+        summary.status().code(),
+        absl::StrCat(arguments.input, ": ", summary.status().message())));
+  }
+  return Report(*summary, arguments);
+}
+
+}  // namespace
+
+void AddPlanCommand(CLI::App& app, Exit* exit) {
+  CLI::App* command = app.add_subcommand(
+      "plan", "What to keep, recompute and offload within a budget");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("input", arguments->input, "A chain or a profile")
+      ->required()
+      ->type_name("INPUT.json");
+  command
+      ->add_option("--budget", arguments->budget,
+                   "Size, as 8GiB; for a chain in its own unit")
+      ->required();
+  command->add_option("--solver", arguments->solver,
+                      "Chains: auto, rotor, keep; profiles: auto, graph, keep");
+  command->add_option("--time-limit", arguments->time_limit, "Seconds")
+      ->check(CLI::Range(0.0, 1e6));
+  command->add_flag("--json", arguments->json, "Print the plan as JSON");
+  command->add_option("-o,--output", arguments->output, "Write the plan here")
+      ->type_name("PLAN.json");
+  command->callback([arguments, exit] { *exit = Run(*arguments); });
+}
+
+}  // namespace ebbtide

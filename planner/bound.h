@@ -1,0 +1,31 @@
+// A lower bound on the time that rebuilding and waiting for copies cost within
+// a budget: the best cut bound (planner/cut.h) over a choice of instants.
+//
+// Offload is extra room: by an instant the D2H lane has moved at most its rate
+// times the time so far, which is the time of the ops and stages before it and
+// at most the whole overhead; the H2D lane has as much time after it. Private
+// to the planner.
+#ifndef EBBTIDE_PLANNER_BOUND_H_
+#define EBBTIDE_PLANNER_BOUND_H_
+
+#include <functional>
+
+#include "planner/cut.h"
+#include "planner/graph.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+struct OverheadBound {
+  Time overhead = 0;
+  bool infeasible = false;  // no plan at all is within the budget
+  int instant = -1;         // that gave it
+};
+
+// `stop` is asked between instants; the bound is valid whenever it ends.
+OverheadBound BoundOverhead(const Graph& graph, int64_t budget, bool offload,
+                            const std::function<bool()>& stop);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_BOUND_H_

@@ -1,0 +1,83 @@
+#include "planner/cut_starts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ebbtide {
+namespace {
+
+constexpr int kNear = 36;  // stages, a little over a transformer block
+
+}  // namespace
+
+CutStarts::CutStarts(const Graph& graph, bool offload)
+    : graph_(graph),
+      offload_(offload),
+      problem_(CutProblem::ForPlan(graph)),
+      evaluator_(graph),
+      least_peak_(std::numeric_limits<int64_t>::max()),
+      direct_(graph.values) {
+  for (int t = 0; t < graph.stages; ++t) {
+    for (int v : graph.needs[t]) direct_[v].push_back(t);
+  }
+  // At this price a byte is worth the whole forward pass.
+  Time total = 0;
+  for (Time time : graph.time) total += time;
+  highest_price_ = std::max(total, 1e-9);
+}
+
+Draft CutStarts::Make(const CutSolution& solution, Rest rest) const {
+  Draft draft = KeepAll(graph_, offload_);
+  for (int v = 0; v < graph_.values; ++v) {
+    if (solution.keeps[v] || graph_.pinned[v]) continue;
+    draft.bits.SetRow(v, rest == Rest::kHold);
+    draft.bits.Set(v, -1, 0);
+    if (rest != Rest::kNear) continue;
+    for (size_t k = 0; k < direct_[v].size(); ++k) {
+      const int from = std::max(0, direct_[v][k] - kNear);
+      for (int t = from; t < direct_[v][k]; ++t) draft.bits.Set(v, t, 1);
+    }
+  }
+  return draft;
+}
+
+int64_t CutStarts::PeakOf(const Draft& draft) {
+  evaluator_.Evaluate(draft.bits, draft.offloaded, &evaluation_);
+  if (!evaluation_.broken) {
+    least_peak_ = std::min(least_peak_, evaluation_.peak);
+  }
+  return evaluation_.broken ? std::numeric_limits<int64_t>::max()
+                            : evaluation_.peak;
+}
+
+Draft CutStarts::Fewest(Rest rest) {
+  Draft draft = Make(problem_.Solve(-1), rest);
+  PeakOf(draft);
+  return draft;
+}
+
+bool CutStarts::Fit(int64_t budget, Rest rest, const Progress& progress,
+                    Draft* draft) {
+  Draft fewest = Fewest(rest);
+  bool found = PeakOf(fewest) <= budget;
+  if (found) *draft = std::move(fewest);
+  // Prices span many powers of ten; bisect their logarithm.
+  double low = std::log(highest_price_) - 45;
+  double high = std::log(highest_price_);
+  constexpr int kRounds = 24;
+  for (int round = 0; round < kRounds && progress() < 1; ++round) {
+    const double middle = (low + high) / 2;
+    Draft next = Make(problem_.Solve(std::exp(middle)), rest);
+    if (PeakOf(next) <= budget) {
+      *draft = std::move(next);
+      found = true;
+      high = middle;
+    } else {
+      low = middle;
+    }
+  }
+  return found;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,252 @@
+#include "planner/graph_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "absl/time/clock.h"
+#include "planner/bound.h"
+#include "planner/cut_starts.h"
+#include "planner/search.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr int64_t kNoPeak = std::numeric_limits<int64_t>::max();
+
+// A share of the time that is left, or of the evaluations.
+class Share {
+ public:
+  Share(const GraphPlanOptions& options, double share, const Search* search)
+      : search_(search),
+        evaluations_(static_cast<int64_t>(options.evaluations * share)),
+        first_(search == nullptr ? 0 : search->evaluations()),
+        begin_(absl::Now()),
+        deadline_(options.deadline) {
+    const absl::Duration left = deadline_ - begin_;
+    length_ = options.evaluations > 0 || left == absl::InfiniteDuration()
+                  ? left
+                  : left * share;
+  }
+
+  double Done() const {
+    const absl::Time now = absl::Now();
+    if (now >= deadline_) return 1;
+    if (evaluations_ > 0 && search_ != nullptr) {
+      return static_cast<double>(search_->evaluations() - first_) /
+             evaluations_;
+    }
+    return absl::FDivDuration(now - begin_, length_);
+  }
+
+ private:
+  const Search* search_;
+  int64_t evaluations_;
+  int64_t first_;
+  absl::Time begin_;
+  absl::Time deadline_;
+  absl::Duration length_;
+};
+
+class Solver {
+ public:
+  Solver(const Graph& graph, const GraphPlanOptions& options)
+      : graph_(graph),
+        options_(options),
+        search_(graph, options.budget, options.rebuild, options.seed,
+                KeepAll(graph, options.offload)) {}
+
+  GraphPlan Run() {
+    least_peak_ = search_.peak();
+    if (!Done()) FirstPlans();
+    if (!Done()) Bound();
+    if (!Done() && !bound_.infeasible) Improve();
+    GraphPlan plan{.draft = search_.best()};
+    plan.feasible = search_.has_best();
+    plan.no_plan_exists = bound_.infeasible;
+    plan.bound = bound_.overhead;
+    plan.least_peak = least_peak_;
+    return plan;
+  }
+
+ private:
+  bool Done() const {
+    return search_.has_best() &&
+           search_.best_overhead() <= bound_.overhead * (1 + 1e-12);
+  }
+
+  Progress Part(double share) const {
+    const Share part(options_, share, &search_);
+    return [this, part] { return Done() ? 1.0 : part.Done(); };
+  }
+
+  // By the clock alone: what is done once, not evaluation by evaluation.
+  Progress UntilDeadline(double share) const {
+    GraphPlanOptions options = options_;
+    options.evaluations = 0;
+    if (options_.evaluations > 0) share = 1;
+    const Share part(options, share, nullptr);
+    return [part] { return part.Done(); };
+  }
+
+  void Try(Draft draft) {
+    search_.Load(draft);
+    if (!search_.evaluation().broken) {
+      least_peak_ = std::min(least_peak_, search_.peak());
+    }
+    // Where no plan is within the budget, bytes above it are dear.
+    const double over = std::max<double>(0, search_.peak() - options_.budget);
+    const Time base = BaseTime(*graph_.profile);
+    starts_.push_back(
+        {search_.overhead() + base * over / options_.budget, std::move(draft)});
+  }
+
+  // Offloads kept values, the earliest first, until the budget holds.
+  Draft Offload(Draft draft) {
+    Evaluator evaluator(graph_);
+    Evaluation result;
+    for (int v = 0; v < graph_.values; ++v) {
+      if (!graph_.movable[v] || graph_.held[v] >= 0) continue;
+      if (v % 8 == 0) {
+        evaluator.Evaluate(draft.bits, draft.offloaded, &result);
+        if (result.peak <= options_.budget) return draft;
+      }
+      draft.offloaded[v] = 1;
+    }
+    return draft;
+  }
+
+  void FirstPlans() {
+    CutStarts starts(graph_, options_.offload);
+    const Progress progress = UntilDeadline(0.2);
+    Draft draft = KeepAll(graph_, options_.offload);
+    if (options_.offload) Try(Offload(draft));
+    for (CutStarts::Rest rest : CutStarts::kRests) {
+      if (!options_.rebuild) break;
+      if (starts.Fit(options_.budget, rest, progress, &draft)) Try(draft);
+      Try(starts.Fewest(rest));
+      if (options_.offload) OffloadStarts(starts, rest, progress);
+    }
+    least_peak_ = std::min(least_peak_, starts.least_peak());
+    std::stable_sort(
+        starts_.begin(), starts_.end(),
+        [](const Start& a, const Start& b) { return a.rank < b.rank; });
+    if (!search_.has_best()) return;
+    search_.Load(search_.best());
+    search_.Refill(Part(0.05));
+    if (search_.fits()) {
+      starts_.insert(starts_.begin(), {search_.overhead(), search_.draft()});
+    }
+  }
+
+  // What the D2H lane can move in part of the forward pass is extra room.
+  void OffloadStarts(CutStarts& starts, CutStarts::Rest rest,
+                     const Progress& progress) {
+    Time forward = 0;
+    for (Time time : graph_.time) forward += time;
+    const double room = graph_.profile->d2h * forward;
+    for (double share : {1.0, 0.75, 0.5, 0.25}) {
+      Draft draft = KeepAll(graph_, true);
+      const double most = options_.budget + share * room;
+      if (most > 1e18) continue;
+      if (starts.Fit(static_cast<int64_t>(most), rest, progress, &draft)) {
+        Try(Offload(std::move(draft)));
+      }
+    }
+  }
+
+  void Bound() {
+    const Progress progress = UntilDeadline(0.25);
+    bound_ = BoundOverhead(graph_, options_.budget, options_.offload,
+                           [&] { return Done() || progress() >= 1; });
+  }
+
+  // A short run from each of the best starts, then a long one from the best.
+  void Improve() {
+    constexpr size_t kStarts = 3;
+    std::optional<Draft> best;
+    double best_rank = 0;
+    for (size_t k = 0; k < std::min(kStarts, starts_.size()); ++k) {
+      search_.Load(starts_[k].draft);
+      search_.Anneal(Part(0.06));
+      const double over = std::max<double>(0, search_.peak() - options_.budget);
+      const double rank = search_.overhead() +
+                          BaseTime(*graph_.profile) * over / options_.budget;
+      if (!best.has_value() || rank < best_rank) {
+        best = search_.draft();
+        best_rank = rank;
+      }
+    }
+    if (search_.has_best()) best = search_.best();
+    if (!best.has_value()) return;
+    search_.Load(*best);
+    search_.Anneal(Part(1));
+    if (!search_.evaluation().broken) {
+      least_peak_ = std::min(least_peak_, search_.peak());
+    }
+  }
+
+  struct Start {
+    double rank;
+    Draft draft;
+  };
+
+  const Graph& graph_;
+  const GraphPlanOptions options_;
+  Search search_;
+  std::vector<Start> starts_;
+  OverheadBound bound_;
+  int64_t least_peak_ = kNoPeak;
+};
+
+}  // namespace
+
+GraphPlan SolveGraph(const Graph& graph, const GraphPlanOptions& options) {
+  return Solver(graph, options).Run();
+}
+
+Draft SolveFloor(const Graph& graph, const GraphPlanOptions& options,
+                 int64_t* peak) {
+  Evaluator evaluator(graph);
+  Evaluation result;
+  Draft best = KeepAll(graph, options.offload);
+  *peak = kNoPeak;
+  const auto consider = [&](Draft draft) {
+    if (options.offload) {
+      for (int v = 0; v < graph.values; ++v) {
+        draft.offloaded[v] = graph.movable[v] && graph.held[v] < 0;
+      }
+    }
+    evaluator.Evaluate(draft.bits, draft.offloaded, &result);
+    if (result.broken || result.peak >= *peak) return;
+    *peak = result.peak;
+    best = std::move(draft);
+  };
+  consider(best);
+  CutStarts starts(graph, options.offload);
+  for (CutStarts::Rest rest : CutStarts::kRests) {
+    consider(starts.Fewest(rest));
+  }
+  // Ask for less and less, in smaller steps once that fails.
+  for (double step : {0.03, 0.01, 0.003, 0.001}) {
+    while (absl::Now() < options.deadline) {
+      const int64_t target =
+          *peak - std::max<int64_t>(1, static_cast<int64_t>(*peak * step));
+      if (target <= 0) return best;
+      Search search(graph, target, options.rebuild, options.seed, best);
+      const Share part(options, 0.25, &search);
+      const int64_t most = 4000;
+      search.Anneal([&] {
+        if (search.has_best() || search.evaluations() > most) return 1.0;
+        return part.Done();
+      });
+      if (!search.has_best()) break;
+      evaluator.Evaluate(search.best().bits, search.best().offloaded, &result);
+      *peak = result.peak;
+      best = search.best();
+    }
+  }
+  return best;
+}
+
+}  // namespace ebbtide

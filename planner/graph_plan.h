@@ -1,0 +1,39 @@
+// The graph planner: first plans from the cut, refill, search, and the bound.
+// Private to the planner; planner/plan.h is what callers see.
+#ifndef EBBTIDE_PLANNER_GRAPH_PLAN_H_
+#define EBBTIDE_PLANNER_GRAPH_PLAN_H_
+
+#include "absl/time/time.h"
+#include "planner/graph.h"
+#include "planner/plan.h"
+#include "planner/retention.h"
+
+namespace ebbtide {
+
+struct GraphPlanOptions {
+  int64_t budget = 0;
+  bool offload = false;  // allowed, and the profile has both lanes
+  bool rebuild = true;
+  uint64_t seed = 1;
+  int64_t evaluations = 0;  // 0: as many as the time allows
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+struct GraphPlan {
+  bool feasible = false;
+  bool no_plan_exists = false;  // proven
+  Draft draft;
+  Time bound = 0;          // on the overhead
+  int64_t least_peak = 0;  // of all plans that were met
+};
+
+// The best plan found until the deadline.
+GraphPlan SolveGraph(const Graph& graph, const GraphPlanOptions& options);
+
+// The plan of least peak found until the deadline.
+Draft SolveFloor(const Graph& graph, const GraphPlanOptions& options,
+                 int64_t* peak);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_GRAPH_PLAN_H_

@@ -1,0 +1,63 @@
+// Where copies run: the waiting that a set of offloaded values costs, and the
+// stages before which their restores start. Private to the planner.
+#ifndef EBBTIDE_PLANNER_LANES_H_
+#define EBBTIDE_PLANNER_LANES_H_
+
+#include <deque>
+#include <vector>
+
+#include "planner/graph.h"
+#include "planner/retention.h"
+
+namespace ebbtide {
+
+// Offloads start at the value's release, in that order. Restores start in the
+// order of first use, as late as hides them behind compute (a backward sweep
+// of the H2D lane), later where the budget leaves no room, and before the
+// first use at the latest. The clock is the simulator's.
+class Lanes {
+ public:
+  Lanes(const Graph& graph, int64_t budget);
+
+  // Time that the compute lane waits. `result` is the evaluation of the plan:
+  // its moved values are not counted while they are away.
+  Time Stall(const Evaluation& result);
+  // After Stall: values whose restore starts before each stage.
+  const std::vector<std::vector<int>>& restore_before() const {
+    return restore_before_;
+  }
+
+ private:
+  struct Copy {
+    Time end;
+    int64_t bytes;
+  };
+
+  void Forward(const Evaluation& result);
+  void Queue(const Evaluation& result);
+  void Backward(const Evaluation& result);
+  void WaitFor(int64_t live);
+  bool Fits(int v, int t, const Evaluation& result) const;
+  void Restore(int v, int t, const Evaluation& result);
+  Time StageTime(int t, const Evaluation& result) const;
+
+  const Graph& graph_;
+  const int64_t budget_;
+  const Profile& profile_;
+  Time clock_ = 0;
+  Time d2h_ = 0;
+  Time h2d_ = 0;
+  int64_t leaving_bytes_ = 0;
+  std::deque<Copy> leaving_;
+  std::vector<int> queue_;      // offloaded values in order of first use
+  std::vector<int> wanted_;     // stage before which each would best start
+  std::vector<Time> off_end_;   // of values: end of the offload
+  std::vector<Time> back_end_;  // of values: end of the restore
+  std::vector<int64_t> early_;  // of stages: bytes restored before their use
+  std::vector<Time> start_;     // of stages, without waiting
+  std::vector<std::vector<int>> restore_before_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_LANES_H_

@@ -1,0 +1,173 @@
+// MakePlan, MakeCurve and Floor: dispatch, and the checks that every plan
+// passes before anybody sees it.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "planner/graph_plan.h"
+#include "planner/lanes.h"
+#include "planner/plan.h"
+#include "planner/simulate.h"
+#include "planner/validate.h"
+
+namespace ebbtide {
+namespace {
+
+absl::Status CheckOptions(const Profile& profile, const PlanOptions& options) {
+  if (auto s = CheckProfile(profile); !s.ok()) return s;
+  const std::string& solver = options.solver;
+  if (solver == "auto" || solver == "graph" || solver == "keep") {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "solver: expected auto, graph or keep for a profile, got ", solver));
+}
+
+GraphPlanOptions GraphOptions(const Profile& profile,
+                              const PlanOptions& options, absl::Time start) {
+  GraphPlanOptions graph_options;
+  graph_options.budget = Count(options.budget);
+  graph_options.offload = options.allow_offload && options.solver != "keep" &&
+                          profile.d2h > 0 && profile.h2d > 0;
+  graph_options.rebuild = options.allow_recompute;
+  graph_options.seed = options.seed;
+  graph_options.evaluations = options.evaluations;
+  graph_options.deadline = start + options.time_limit;
+  return graph_options;
+}
+
+// The actions of a draft, restores where the lanes want them.
+std::vector<Action> ActionsOf(const Graph& graph, const Draft& draft,
+                              int64_t budget) {
+  Evaluator evaluator(graph);
+  Evaluation result;
+  evaluator.Evaluate(draft.bits, draft.offloaded, &result);
+  Lanes lanes(graph, budget);
+  lanes.Stall(result);
+  return evaluator.Actions(draft.bits, draft.offloaded, lanes.restore_before(),
+                           &result);
+}
+
+// Fills in the actions and what simulator and validator agree on.
+absl::Status Finish(const Graph& graph, const Draft& draft, Plan* plan) {
+  const Profile& profile = *graph.profile;
+  plan->actions = ActionsOf(graph, draft, Count(plan->budget));
+  const auto simulation = Simulate(profile, plan->actions, plan->budget);
+  if (!simulation.ok()) {
+    return absl::InternalError(absl::StrCat("solver ", plan->solver, ": ",
+                                            simulation.status().message()));
+  }
+  plan->feasible = true;
+  plan->time = simulation->time;
+  plan->peak = simulation->peak;
+  if (auto s = ValidatePlan(profile, *plan); !s.ok()) {
+    return absl::InternalError(
+        absl::StrCat("solver ", plan->solver, ": ", s.message()));
+  }
+  return absl::OkStatus();
+}
+
+// Plans of the graph planner, the floor included.
+absl::Status Solve(const Graph& graph, const PlanOptions& options,
+                   absl::Time start, Plan* plan) {
+  GraphPlanOptions graph_options = GraphOptions(*graph.profile, options, start);
+  const GraphPlan solved = SolveGraph(graph, graph_options);
+  // A floor is needed most where there is no plan; else a look must do.
+  constexpr double kLook = 0.1;
+  const double share = solved.feasible ? kLook : 1;
+  graph_options.deadline =
+      std::max(absl::Now(), start) + options.time_limit * share;
+  int64_t least = 0;
+  const Draft floor = SolveFloor(graph, graph_options, &least);
+  plan->least_budget = Bytes{std::min(least, solved.least_peak)};
+  plan->lower_bound_time += solved.bound;
+  if (solved.feasible) return Finish(graph, solved.draft, plan);
+  if (least > Count(options.budget)) return absl::OkStatus();
+  return Finish(graph, floor, plan);
+}
+
+absl::Status Keep(const Graph& graph, Plan* plan) {
+  Evaluator evaluator(graph);
+  Evaluation result;
+  const Draft draft = KeepAll(graph, false);
+  evaluator.Evaluate(draft.bits, draft.offloaded, &result);
+  plan->least_budget = Bytes{result.peak};
+  if (result.broken || plan->least_budget > plan->budget) {
+    return absl::OkStatus();
+  }
+  return Finish(graph, draft, plan);
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> MakePlan(const Profile& profile,
+                              const PlanOptions& options) {
+  if (auto s = CheckOptions(profile, options); !s.ok()) return s;
+  if (options.budget <= Bytes{}) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "budget: expected more than 0, got ", Count(options.budget)));
+  }
+  const absl::Time start = absl::Now();
+  const absl::StatusOr<Graph> graph =
+      CompileGraph(profile, options.allow_recompute);
+  if (!graph.ok()) return graph.status();
+  Plan plan;
+  plan.solver = options.solver == "keep" ? "keep" : "graph";
+  plan.budget = options.budget;
+  plan.lower_bound_time = BaseTime(profile);
+  const absl::Status status = options.solver == "keep"
+                                  ? Keep(*graph, &plan)
+                                  : Solve(*graph, options, start, &plan);
+  if (!status.ok()) return status;
+  plan.plan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  return plan;
+}
+
+absl::StatusOr<FloorResult> Floor(const Profile& profile,
+                                  const PlanOptions& options) {
+  if (auto s = CheckOptions(profile, options); !s.ok()) return s;
+  const absl::StatusOr<Graph> graph =
+      CompileGraph(profile, options.allow_recompute);
+  if (!graph.ok()) return graph.status();
+  FloorResult floor;
+  int64_t peak = 0;
+  const Draft draft =
+      SolveFloor(*graph, GraphOptions(profile, options, absl::Now()), &peak);
+  Plan plan;
+  plan.solver = "floor";
+  plan.budget = Bytes{peak};
+  if (auto s = Finish(*graph, draft, &plan); !s.ok()) return s;
+  const auto simulation = Simulate(profile, plan.actions, plan.budget);
+  if (!simulation.ok()) return simulation.status();
+  floor.bytes = simulation->peak;
+  floor.instant = simulation->peak_instant;
+  floor.name = InstantName(profile, floor.instant);
+  return floor;
+}
+
+absl::StatusOr<std::vector<CurvePoint>> MakeCurve(const Profile& profile,
+                                                  const PlanOptions& options) {
+  constexpr int kPoints = 12;
+  PlanOptions part = options;
+  part.time_limit = options.time_limit / (kPoints + 1);
+  std::vector<CurvePoint> curve;
+  const Bytes most = std::max(UnmanagedPeak(profile), Bytes{1});
+  int64_t low = Count(most);
+  if (options.solver != "keep") {
+    const absl::StatusOr<FloorResult> floor = Floor(profile, part);
+    if (!floor.ok()) return floor.status();
+    low = std::min(low, Count(floor->bytes));
+  }
+  for (int k = 0; k < kPoints; ++k) {
+    part.budget = Bytes{low + (Count(most) - low) / (kPoints - 1) * k};
+    if (k == kPoints - 1) part.budget = most;
+    const absl::StatusOr<Plan> plan = MakePlan(profile, part);
+    if (!plan.ok()) return plan.status();
+    if (!plan->feasible) continue;
+    if (!curve.empty() && plan->time >= curve.back().time) continue;
+    curve.push_back({part.budget, plan->time});
+  }
+  return curve;
+}
+
+}  // namespace ebbtide
