@@ -1,0 +1,279 @@
+// ebbtide run [--budget B] ... -- CMD...
+//
+// Becomes CMD, with the settings in its environment (design: section 9) and the
+// preload library in front of LD_PRELOAD.
+#include <glob.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "cli/command.h"
+#include "planner/size.h"
+
+namespace ebbtide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kPreload[] = "libebbtide_preload.so";
+
+struct Arguments {
+  std::optional<std::string> budget;
+  std::optional<std::string> host_budget;
+  std::optional<std::string> spill_dir;
+  std::optional<std::string> spill_limit;
+  std::optional<std::string> record;
+  std::optional<std::string> report;
+  std::optional<std::string> verify;
+  bool strict = false;
+  std::vector<std::string> command;
+};
+
+using Environment = std::map<std::string, std::string>;
+
+absl::Status Wrong(absl::string_view option, absl::string_view value,
+                   absl::string_view expected) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " ", value, ": ", expected));
+}
+
+// CMD may change its directory before the runtime looks at a path.
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  return error ? path : absolute.string();
+}
+
+// A file that can be written, as far as that is known before CMD runs.
+absl::StatusOr<std::string> OutputFile(absl::string_view option,
+                                       const std::string& path) {
+  const std::string absolute = Absolute(path);
+  std::error_code error;
+  if (path.empty() || fs::is_directory(absolute, error)) {
+    return Wrong(option, path, "expected a file");
+  }
+  const bool exists = fs::exists(absolute, error);
+  const std::string written =
+      exists ? absolute : fs::path(absolute).parent_path().string();
+  if (access(written.c_str(), W_OK) != 0) {
+    return Wrong(
+        option, path,
+        absl::StrCat("cannot write to ", written, ": ", std::strerror(errno)));
+  }
+  return absolute;
+}
+
+absl::StatusOr<std::string> Budget(absl::string_view option,
+                                   const std::string& text) {
+  const auto budget = ParseBudget(text);
+  if (!budget.ok()) return Wrong(option, text, budget.status().message());
+  return text;
+}
+
+absl::StatusOr<std::string> Size(absl::string_view option,
+                                 const std::string& text) {
+  const auto size = ParseSize(text);
+  if (!size.ok()) return Wrong(option, text, size.status().message());
+  return text;
+}
+
+absl::StatusOr<std::string> SpillDir(absl::string_view option,
+                                     const std::string& text) {
+  if (text == "none") return text;
+  std::error_code error;
+  if (!fs::is_directory(text, error)) {
+    return Wrong(option, text, "expected a directory on a disk, or none");
+  }
+  return Absolute(text);
+}
+
+// FILE[,max=SIZE]
+absl::StatusOr<std::string> Record(absl::string_view option,
+                                   const std::string& text) {
+  constexpr char kMax[] = ",max=";
+  const size_t comma = text.rfind(kMax);
+  const auto file = OutputFile(option, text.substr(0, comma));
+  if (!file.ok() || comma == std::string::npos) return file;
+  const auto max = Size(option, text.substr(comma + std::strlen(kMax)));
+  if (!max.ok()) return max;
+  return absl::StrCat(*file, kMax, *max);
+}
+
+absl::StatusOr<std::string> Verify(absl::string_view option,
+                                   const std::string& text) {
+  int64_t steps = 0;
+  if (text == "all" || (absl::SimpleAtoi(text, &steps) && steps > 0)) {
+    return text;
+  }
+  return Wrong(option, text, "expected a number of steps above 0, or all");
+}
+
+// The variables that say what the options say. The options win over variables
+// that are set already.
+absl::StatusOr<Environment> MakeEnvironment(const Arguments& arguments) {
+  struct Setting {
+    const char* option;
+    const char* variable;
+    const std::optional<std::string>& value;
+    absl::StatusOr<std::string> (*check)(absl::string_view option,
+                                         const std::string& text);
+  };
+  const Setting settings[] = {
+      {"--budget", "EBBTIDE_BUDGET", arguments.budget, Budget},
+      {"--host-budget", "EBBTIDE_HOST_BUDGET", arguments.host_budget, Budget},
+      {"--spill-dir", "EBBTIDE_SPILL_DIR", arguments.spill_dir, SpillDir},
+      {"--spill-limit", "EBBTIDE_SPILL_LIMIT", arguments.spill_limit, Size},
+      {"--record", "EBBTIDE_RECORD", arguments.record, Record},
+      {"--report", "EBBTIDE_REPORT", arguments.report, OutputFile},
+      {"--verify", "EBBTIDE_VERIFY", arguments.verify, Verify},
+  };
+  Environment environment;
+  for (const Setting& setting : settings) {
+    if (!setting.value) continue;
+    const auto value = setting.check(setting.option, *setting.value);
+    if (!value.ok()) return value.status();
+    environment[setting.variable] = *value;
+  }
+  if (arguments.strict) environment["EBBTIDE_STRICT"] = "1";
+  if (!environment.contains("EBBTIDE_BUDGET") &&
+      !environment.contains("EBBTIDE_RECORD") &&
+      std::getenv("EBBTIDE_BUDGET") == nullptr &&
+      std::getenv("EBBTIDE_RECORD") == nullptr) {
+    return absl::InvalidArgumentError(
+        "run: nothing to do; expected --budget B or --record FILE");
+  }
+  return environment;
+}
+
+// Beside the program as it is installed or built, or in the site-packages of
+// the environment whose bin/ it is in.
+absl::StatusOr<std::string> FindPreload() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const fs::path bin = self.parent_path();
+  const std::string patterns[] = {
+      (bin / "../lib" / kPreload).string(),
+      (bin / "../lib/python3*/site-packages/ebbtide/lib" / kPreload).string(),
+      (bin / "../hooks" / kPreload).string(),
+  };
+  for (const std::string& pattern : patterns) {
+    glob_t found = {};
+    std::string path;
+    if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+      path = fs::canonical(found.gl_pathv[0], error).string();
+    }
+    globfree(&found);
+    if (path.empty()) continue;
+    if (path.find_first_of(" :") != std::string::npos) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path, ": LD_PRELOAD cannot name a path with a space or a colon"));
+    }
+    return path;
+  }
+  return absl::NotFoundError(absl::StrCat("no ", kPreload, " at ", patterns[0],
+                                          ", ", patterns[1], " or ",
+                                          patterns[2]));
+}
+
+// What will keep the runtime away although everything is in order here.
+void WarnOfSwitches() {
+  const char* autoload = std::getenv("TORCH_DEVICE_BACKEND_AUTOLOAD");
+  if (autoload != nullptr && std::strcmp(autoload, "0") == 0) {
+    PrintError(
+        "TORCH_DEVICE_BACKEND_AUTOLOAD=0 is set: ebbtide will not be loaded "
+        "into Python programs");
+  }
+  const char* disable = std::getenv("EBBTIDE_DISABLE");
+  if (disable != nullptr && *disable != '\0' &&
+      std::strcmp(disable, "0") != 0) {
+    PrintError("EBBTIDE_DISABLE is set: ebbtide will do nothing");
+  }
+}
+
+Exit Become(const std::vector<std::string>& command) {
+  std::vector<char*> words;
+  for (const std::string& word : command) {
+    words.push_back(const_cast<char*>(word.c_str()));
+  }
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  PrintError(absl::StrCat(
+      command[0], ": ",
+      errno == ENOENT ? "command not found" : std::strerror(errno)));
+  return Exit::kUsage;
+}
+
+Exit Run(const Arguments& arguments) {
+  const auto environment = MakeEnvironment(arguments);
+  if (!environment.ok()) return ExitFor(environment.status());
+  const auto preload = FindPreload();
+  if (!preload.ok()) return ExitFor(preload.status());
+  WarnOfSwitches();
+  for (const auto& [variable, value] : *environment) {
+    setenv(variable.c_str(), value.c_str(), 1);
+  }
+  const char* others = std::getenv("LD_PRELOAD");
+  const bool alone = others == nullptr || *others == '\0';
+  setenv("LD_PRELOAD",
+         (alone ? *preload : absl::StrCat(*preload, ":", others)).c_str(), 1);
+  return Become(arguments.command);
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, Exit* exit) {
+  CLI::App* command = app.add_subcommand(
+      "run", "Runs a program inside a budget; ends with its exit status");
+  auto arguments = std::make_shared<Arguments>();
+  command
+      ->add_option("--budget", arguments->budget,
+                   "8GiB, 80%, auto, or per device: cuda:0=8GiB,cpu=16GiB")
+      ->type_name("B");
+  command
+      ->add_option("--host-budget", arguments->host_budget, "Of the host tier")
+      ->type_name("B");
+  command
+      ->add_option("--spill-dir", arguments->spill_dir,
+                   "Folder on a disk for evicted bytes; default $TMPDIR")
+      ->type_name("D|none");
+  command
+      ->add_option("--spill-limit", arguments->spill_limit,
+                   "Most bytes in that folder")
+      ->type_name("B");
+  command
+      ->add_option("--record", arguments->record,
+                   "Writes a trace for explain and timeline")
+      ->type_name("FILE[,max=B]");
+  command
+      ->add_option("--report", arguments->report,
+                   "Writes a JSON report at the end")
+      ->type_name("FILE");
+  command->add_flag("--strict", arguments->strict,
+                    "Out of memory instead of more than the budget");
+  command
+      ->add_option("--verify", arguments->verify,
+                   "Compares one recomputed value every N steps, or all")
+      ->type_name("N|all");
+  command
+      ->add_option("CMD", arguments->command,
+                   "After --: the program and its arguments")
+      ->required()
+      ->type_name("");
+  command->callback([arguments, exit] { *exit = Run(*arguments); });
+}
+
+}  // namespace ebbtide
