@@ -92,6 +92,12 @@ absl::Status HostTier::StartRead(SpillSlot* slot) {
   return absl::OkStatus();
 }
 
+void HostTier::CancelRead(SpillSlot* slot) {
+  if (!slot->read_->Cancel()) slot->read_->Wait().IgnoreError();
+  slot->read_.reset();
+  slot->incoming_ = c10::Storage();
+}
+
 absl::StatusOr<c10::Storage> HostTier::FinishRead(SpillSlot* slot) {
   if (slot->read_ == nullptr) {
     const absl::Status started = StartRead(slot);

@@ -63,6 +63,8 @@ class HostTier {
 
   // Starts copying back, into memory taken now.
   absl::Status StartRead(SpillSlot* slot);
+  // Gives up a copy back that nobody waits for; its memory is free again.
+  static void CancelRead(SpillSlot* slot);
   // Blocks until the bytes are back (starting the copy if need be) and hands
   // them over; the file's copy stays good.
   absl::StatusOr<c10::Storage> FinishRead(SpillSlot* slot);

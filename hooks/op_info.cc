@@ -24,6 +24,17 @@ bool IsPlainInPlace(const c10::FunctionSchema& schema) {
          schema.returns().size() == 1;
 }
 
+bool ReturnsNewTensors(const c10::FunctionSchema& schema) {
+  for (const auto& result : schema.returns()) {
+    const auto kind = result.type()->kind();
+    const bool tensors =
+        kind == c10::TypeKind::TensorType || kind == c10::TypeKind::ListType;
+    const bool view = result.alias_info() && !result.alias_info()->isWrite();
+    if (tensors && !view) return true;
+  }
+  return false;
+}
+
 void ReadTags(const c10::OperatorHandle& handle, OpInfo* info) {
   for (at::Tag tag : handle.getTags()) {
     switch (tag) {
@@ -66,6 +77,7 @@ OpInfo* MakeOpInfo(const c10::OperatorName& operator_name) {
       handle->hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
   ReadTags(*handle, info);
   const c10::FunctionSchema& schema = handle->schema();
+  info->computes = ReturnsNewTensors(schema);
   info->mutates = schema.is_mutable();
   info->batch_norm = In(kBatchNorm, base);
   if (info->mutates && !info->batch_norm && !IsPlainInPlace(schema)) {

@@ -18,6 +18,9 @@ struct OpInfo {
   bool composite = false;
   // Under autocast its casts and the inner call are recorded instead.
   bool autocast = false;
+  // Returns nothing but views of its arguments, or no tensor at all: no forward
+  // begins with it (`loss.detach()`, `loss.item()`, a state_dict).
+  bool computes = true;
   // Draws from a generator, as far as its tags know.
   bool random = false;
   // Writes at least one argument.

@@ -104,19 +104,22 @@ void RecordArgument(const c10::IValue& value, int index, Tape* tape,
   }
 }
 
-bool IsLeafInput(const c10::IValue& value) {
-  if (!value.isTensor()) return false;
-  const at::Tensor& tensor = value.toTensor();
-  return tensor.defined() && tensor.requires_grad() && tensor.is_leaf();
+bool RequiresGrad(const c10::IValue& value) {
+  if (value.isTensor()) {
+    return value.toTensor().defined() && value.toTensor().requires_grad();
+  }
+  if (!value.isTensorList()) return false;
+  for (const at::Tensor& tensor : value.toTensorVector()) {
+    if (tensor.defined() && tensor.requires_grad()) return true;
+  }
+  return false;
 }
 
-bool HasLeaf(c10::ArrayRef<const c10::IValue> inputs) {
-  for (const c10::IValue& value : inputs) {
-    if (IsLeafInput(value)) return true;
-    if (!value.isTensorList()) continue;
-    for (const at::Tensor& tensor : value.toTensorVector()) {
-      if (IsLeafInput(tensor)) return true;
-    }
+// Whether a forward pass may begin with this op.
+bool MayBegin(const at::RecordFunction& event, const OpInfo& info) {
+  if (!at::GradMode::is_enabled() || !info.computes) return false;
+  for (const c10::IValue& value : event.inputs()) {
+    if (RequiresGrad(value)) return true;
   }
   return false;
 }
@@ -181,14 +184,14 @@ std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
     ReportForeignWrites(event);
     return nullptr;
   }
-  const bool leaf = at::GradMode::is_enabled() && HasLeaf(event.inputs());
-  Tape* tape = listener->TapeFor(leaf);
+  const OpInfo* info = FindOpInfo(event);
+  if (info == nullptr || info->composite || WillBeCast(*info)) return nullptr;
+  Tape* tape =
+      listener->TapeFor([&event, info] { return MayBegin(event, *info); });
   if (tape == nullptr) {
     ReportForeignWrites(event);
     return nullptr;
   }
-  const OpInfo* info = FindOpInfo(event);
-  if (info == nullptr || info->composite || WillBeCast(*info)) return nullptr;
   BeginOp(event, info, tape);
   return nullptr;
 }

@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "hooks/tape.h"
 
 namespace ebbtide {
@@ -20,9 +21,9 @@ namespace ebbtide {
 class TapeListener {
  public:
   virtual ~TapeListener() = default;
-  // The tape to record on, or nullptr for "do not record". `leaf` is true if an
-  // argument is a leaf that requires grad: a forward may begin here.
-  virtual Tape* TapeFor(bool leaf) = 0;
+  // The tape to record on, or nullptr for "do not record". `may_begin`: whether
+  // a forward pass may begin with the op.
+  virtual Tape* TapeFor(absl::FunctionRef<bool()> may_begin) = 0;
   // Before the kernel runs, its arguments recorded. `op` is its index.
   virtual void OnOpBegin(Tape* tape, int op) = 0;
   // After it; `outputs` flattened. The storages are on the tape.

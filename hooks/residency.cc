@@ -161,6 +161,22 @@ std::optional<Victim> Residency::BestVictim() {
   return best;
 }
 
+// What was brought back ahead of need goes before an allocation fails.
+bool Residency::CancelPrefetch() {
+  for (const auto& weak : tapes_) {
+    const auto tape = weak.lock();
+    if (tape == nullptr) continue;
+    for (TapeStorage& storage : tape->storages) {
+      if (storage.pins > 0 || !storage.spill || !storage.spill->IsReading()) {
+        continue;
+      }
+      HostTier::CancelRead(storage.spill.get());
+      return true;
+    }
+  }
+  return false;
+}
+
 bool Residency::Relieve(Bytes needed) {
   const Timed timed(this);
   if (Reap()) return true;
@@ -169,7 +185,7 @@ bool Residency::Relieve(Bytes needed) {
       return true;
     }
     const std::optional<Victim> victim = BestVictim();
-    if (!victim) return WaitForWrite();
+    if (!victim) return CancelPrefetch() || WaitForWrite();
     if (victim->how == Victim::How::kDrop) {
       return Drop(victim->tape, victim->storage);
     }

@@ -78,6 +78,7 @@ class Residency {
   void GiveUpSpilling(const absl::Status& why);
   void PrefetchBefore(Tape* tape, int pack);
   bool WaitForWrite();
+  bool CancelPrefetch();
 
   std::unique_ptr<HostTier> tier_;
   std::string spill_failure_;

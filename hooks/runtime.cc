@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <chrono>
 #include <cstdio>
@@ -40,12 +41,6 @@ const char* StateName(Runtime::State state) {
   return "";
 }
 
-void RefuseOverrun(Bytes wanted, Bytes budget) {
-  TORCH_CHECK_WITH(OutOfMemoryError, false, "ebbtide: ", FormatSize(wanted),
-                   " needed, the budget is ", FormatSize(budget),
-                   " and nothing is left to evict (EBBTIDE_STRICT)");
-}
-
 Ledger& TheLedger() { return HostAllocator::Global().ledger(); }
 
 }  // namespace
@@ -81,9 +76,9 @@ absl::Status Runtime::Start(const Settings& settings) {
   }
   HostAllocator::Global().SetPressureHandler(
       [](Bytes needed) { return Runtime::Global().Relieve(needed); });
-  if (settings.strict) {
-    HostAllocator::Global().SetOverrunHandler(&RefuseOverrun);
-  }
+  HostAllocator::Global().SetOverrunHandler([](Bytes wanted, Bytes budget) {
+    Runtime::Global().OnOverrun(wanted, budget);
+  });
   InstallCpuAllocator();
   InstallEngine();
   InstallRecorder(this);
@@ -251,6 +246,28 @@ bool Runtime::Relieve(Bytes needed) {
   const Busy busy;
   if (state_ == State::kIdle) Wake();
   return residency_.Relieve(needed);
+}
+
+// The op or the backward node that this thread is inside, for people.
+std::string Runtime::Here() const {
+  if (const auto node = torch::autograd::get_current_node()) {
+    return node->name();
+  }
+  const int op = tape_ == nullptr ? -1 : CurrentOp(tape_.get());
+  return op < 0 ? "outside forward and backward" : tape_->ops[op].info->name;
+}
+
+void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
+  const RuntimeLock lock;
+  const std::string what = absl::StrCat(
+      FormatSize(wanted), " needed in ", Here(), ", the budget is ",
+      FormatSize(budget), " and nothing is left to evict");
+  TORCH_CHECK_WITH(OutOfMemoryError, !settings_.strict, "ebbtide: ", what,
+                   " (EBBTIDE_STRICT)");
+  // The floor: told at the first allocation that meets it, and when it rises.
+  if (wanted <= worst_overrun_) return;
+  if (worst_overrun_ == Bytes{}) Say(absl::StrCat("over budget: ", what));
+  worst_overrun_ = wanted;
 }
 
 void Runtime::TurnOff(const std::string& why) {

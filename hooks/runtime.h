@@ -55,9 +55,11 @@ class Runtime final : public TapeListener {
 
   // The allocator: evicts at least one storage, or returns false.
   bool Relieve(Bytes needed);
+  // Nothing could be evicted: throws in strict mode, else tells once.
+  void OnOverrun(Bytes wanted, Bytes budget);
 
   // TapeListener.
-  Tape* TapeFor(bool leaf) override;
+  Tape* TapeFor(absl::FunctionRef<bool()> may_begin) override;
   void OnOpBegin(Tape* tape, int op) override;
   void OnOpEnd(Tape* tape, int op,
                const std::vector<at::Tensor>& outputs) override;
@@ -67,6 +69,7 @@ class Runtime final : public TapeListener {
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();
+  std::string Here() const;
   void Say(const std::string& line) const;
   bool IsManaging() const {
     const State state = state_;
@@ -109,7 +112,8 @@ class Runtime final : public TapeListener {
   int64_t evictions_ = 0;                 // of all pairs before the open one
   int quiet_pairs_ = 0;                   // in a row without an eviction
   absl::flat_hash_set<uint64_t> proven_;  // signatures whose plan was shadowed
-  double step_began_ = 0;                 // seconds; 0: no pair yet
+  Bytes worst_overrun_{};
+  double step_began_ = 0;  // seconds; 0: no pair yet
   std::thread::id owner_;
   // Copy of the storage that the running op overwrites, for the verifier.
   c10::Storage preimage_;

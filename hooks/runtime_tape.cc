@@ -125,18 +125,21 @@ void Runtime::Forget(Tape* tape, int index) {
   --tape->storages[index].hooks;
   --tape->hooks;
   Settle(tape, index);
-  // The graph is gone, by backward or without one (an exception, an unused
-  // forward): no callback may follow.
-  if (tape == tape_.get() && tape->hooks == 0 && CurrentOp(tape) < 0) {
+  // The graph is gone without a backward: nobody will tell us.
+  if (tape == tape_.get() && tape->hooks == 0 && !in_backward_ &&
+      CurrentOp(tape) < 0) {
     EndPair();
   }
 }
 
-Tape* Runtime::TapeFor(bool leaf) {
+Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
   if (!IsManaging()) return nullptr;
   if (in_pair_ && owner_ != std::this_thread::get_id()) return nullptr;
+  // Ops outside a graph task after a backward that never reported its end: an
+  // exception has ended it.
+  if (in_backward_) EndPair();
   if (!in_pair_) {
-    if (!leaf) return nullptr;
+    if (!may_begin()) return nullptr;
     BeginPair();
   }
   return in_pair_ ? tape_.get() : nullptr;
