@@ -50,7 +50,7 @@ void Print(const Curve& curve, bool json) {
     if (json) {
       list.push_back({{"budget", Count(point.budget)}, {"time", point.time}});
     } else if (curve.chain) {
-      std::printf("%12d %12g\n", static_cast<int>(Count(point.budget)),
+      std::printf("%12s %12g\n", absl::StrCat(Count(point.budget)).c_str(),
                   point.time);
     } else {
       std::printf("%14s %12.3f ms\n", FormatSize(point.budget).c_str(),

@@ -67,16 +67,18 @@ absl::Status Finish(const Graph& graph, const Draft& draft, Plan* plan) {
   return absl::OkStatus();
 }
 
-// Plans of the graph planner, the floor included.
+// Plans of the graph planner, and a look at the floor in the time that is
+// left.
 absl::Status Solve(const Graph& graph, const PlanOptions& options,
                    absl::Time start, Plan* plan) {
+  constexpr double kSolve = 0.88;
+  constexpr double kFloor = 0.97;
   GraphPlanOptions graph_options = GraphOptions(*graph.profile, options, start);
+  graph_options.deadline = start + options.time_limit * kSolve;
   const GraphPlan solved = SolveGraph(graph, graph_options);
-  // A floor is needed most where there is no plan; else a look must do.
-  constexpr double kLook = 0.1;
-  const double share = solved.feasible ? kLook : 1;
-  graph_options.deadline =
-      std::max(absl::Now(), start) + options.time_limit * share;
+  graph_options.deadline = std::min(
+      start + options.time_limit * kFloor,
+      absl::Now() + options.time_limit * (solved.feasible ? 0.1 : 1.0));
   int64_t least = 0;
   const Draft floor = SolveFloor(graph, graph_options, &least);
   plan->least_budget = Bytes{std::min(least, solved.least_peak)};
