@@ -1,6 +1,8 @@
 // MakePlan, MakeCurve and Floor: dispatch, and the checks that every plan
 // passes before anybody sees it.
 #include <algorithm>
+#include <exception>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -100,10 +102,8 @@ absl::Status Keep(const Graph& graph, Plan* plan) {
   return Finish(graph, draft, plan);
 }
 
-}  // namespace
-
-absl::StatusOr<Plan> MakePlan(const Profile& profile,
-                              const PlanOptions& options) {
+absl::StatusOr<Plan> MakePlanOrThrow(const Profile& profile,
+                                     const PlanOptions& options) {
   if (auto s = CheckOptions(profile, options); !s.ok()) return s;
   if (options.budget <= Bytes{}) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -125,8 +125,8 @@ absl::StatusOr<Plan> MakePlan(const Profile& profile,
   return plan;
 }
 
-absl::StatusOr<FloorResult> Floor(const Profile& profile,
-                                  const PlanOptions& options) {
+absl::StatusOr<FloorResult> FloorOrThrow(const Profile& profile,
+                                         const PlanOptions& options) {
   if (auto s = CheckOptions(profile, options); !s.ok()) return s;
   const absl::StatusOr<Graph> graph =
       CompileGraph(profile, options.allow_recompute);
@@ -147,8 +147,8 @@ absl::StatusOr<FloorResult> Floor(const Profile& profile,
   return floor;
 }
 
-absl::StatusOr<std::vector<CurvePoint>> MakeCurve(const Profile& profile,
-                                                  const PlanOptions& options) {
+absl::StatusOr<std::vector<CurvePoint>> MakeCurveOrThrow(
+    const Profile& profile, const PlanOptions& options) {
   constexpr int kPoints = 12;
   PlanOptions part = options;
   part.time_limit = options.time_limit / (kPoints + 1);
@@ -156,20 +156,51 @@ absl::StatusOr<std::vector<CurvePoint>> MakeCurve(const Profile& profile,
   const Bytes most = std::max(UnmanagedPeak(profile), Bytes{1});
   int64_t low = Count(most);
   if (options.solver != "keep") {
-    const absl::StatusOr<FloorResult> floor = Floor(profile, part);
+    const absl::StatusOr<FloorResult> floor = FloorOrThrow(profile, part);
     if (!floor.ok()) return floor.status();
     low = std::min(low, Count(floor->bytes));
   }
   for (int k = 0; k < kPoints; ++k) {
     part.budget = Bytes{low + (Count(most) - low) / (kPoints - 1) * k};
     if (k == kPoints - 1) part.budget = most;
-    const absl::StatusOr<Plan> plan = MakePlan(profile, part);
+    const absl::StatusOr<Plan> plan = MakePlanOrThrow(profile, part);
     if (!plan.ok()) return plan.status();
     if (!plan->feasible) continue;
     if (!curve.empty() && plan->time >= curve.back().time) continue;
     curve.push_back({part.budget, plan->time});
   }
   return curve;
+}
+
+// The planner runs inside training processes: what it cannot do, memory that
+// it cannot have included, is a status.
+template <class Result>
+Result Guarded(Result (*function)(const Profile&, const PlanOptions&),
+               const Profile& profile, const PlanOptions& options) {
+  try {
+    return function(profile, options);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory left for the planner");
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("planner: ", error.what()));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> MakePlan(const Profile& profile,
+                              const PlanOptions& options) {
+  return Guarded(MakePlanOrThrow, profile, options);
+}
+
+absl::StatusOr<FloorResult> Floor(const Profile& profile,
+                                  const PlanOptions& options) {
+  return Guarded(FloorOrThrow, profile, options);
+}
+
+absl::StatusOr<std::vector<CurvePoint>> MakeCurve(const Profile& profile,
+                                                  const PlanOptions& options) {
+  return Guarded(MakeCurveOrThrow, profile, options);
 }
 
 }  // namespace ebbtide

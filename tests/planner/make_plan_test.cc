@@ -4,6 +4,7 @@
 #include "planner/plan.h"
 #include "planner/validate.h"
 #include "tests/planner/graph_oracle.h"
+#include "tests/planner/networks.h"
 #include "tests/planner/profiles.h"
 
 namespace ebbtide {
@@ -150,6 +151,47 @@ TEST(MakePlanTest, OffloadNeverHurtsAndOftenHelps) {
     helped += both->feasible && (!alone->feasible || both->time < alone->time);
   }
   EXPECT_GT(helped, 10);
+}
+
+// Overheads that an independent prototype of the same model reaches on these
+// networks: 2.64, 6.53 and 15.40 % at 70, 50 and 35 % of the unmanaged peak.
+TEST(MakePlanTest, PlansATransformerCloseToItsLowerBound) {
+  const Profile p = Gpt(12, 8, 512, 1024, 16, 50304).Finish();
+  const Time base = BaseTime(p);
+  const struct {
+    int budget_percent;
+    double most_overhead;
+  } cases[] = {{70, 0.0275}, {50, 0.0670}, {35, 0.1560}};
+  for (const auto& c : cases) {
+    PlanOptions options;
+    options.budget = Bytes{Count(UnmanagedPeak(p)) * c.budget_percent / 100};
+    options.evaluations = 10000;
+    options.time_limit = absl::Seconds(60);
+    const auto plan = MakePlan(p, options);
+    ASSERT_EQ(plan.status(), absl::OkStatus());
+    ASSERT_TRUE(plan->feasible);
+    EXPECT_LE(plan->time, base * (1 + c.most_overhead)) << c.budget_percent;
+    EXPECT_LE(plan->time, plan->lower_bound_time * 1.005) << c.budget_percent;
+  }
+}
+
+TEST(MakePlanTest, OffloadTakesMostOfATransformersOverheadAway) {
+  Profile p = Gpt(12, 8, 512, 1024, 16, 50304).Finish();
+  Time forward = 0;
+  for (const Op& op : p.ops) forward += op.time;
+  double saved = 0;
+  for (const Value& v : p.values) saved += v.saved ? Count(v.bytes) : 0;
+  // A lane that moves 30 % of what is saved while the forward pass runs.
+  p.d2h = p.h2d = 0.3 * saved / forward;
+  PlanOptions options;
+  options.budget = Bytes{Count(UnmanagedPeak(p)) * 35 / 100};
+  options.evaluations = 4000;
+  options.time_limit = absl::Seconds(60);
+  const auto plan = MakePlan(p, options);
+  ASSERT_EQ(plan.status(), absl::OkStatus());
+  ASSERT_TRUE(plan->feasible);
+  EXPECT_LE(plan->time, BaseTime(p) * 1.06);
+  EXPECT_LE(plan->lower_bound_time, plan->time);
 }
 
 }  // namespace
