@@ -31,6 +31,7 @@ struct Summary {
   std::string peak;
   std::string budget;
   std::string least_budget;
+  std::string witness;  // what makes the least budget, where it is known
   double gap = 0;
   double plan_seconds = 0;
   size_t actions = 0;
@@ -65,6 +66,7 @@ Summary SummarizeGraph(const Plan& plan) {
   summary.peak = FormatSize(plan.peak);
   summary.budget = FormatSize(plan.budget);
   summary.least_budget = FormatSize(plan.least_budget);
+  summary.witness = absl::StrCat(", for ", plan.floor_witness);
   summary.json = PlanToJson(plan);
   return summary;
 }
@@ -91,7 +93,7 @@ Exit Report(const Summary& summary, const Arguments& arguments) {
     PrintError(absl::StrCat("infeasible: solver ", summary.solver,
                             " has no plan within ", summary.budget,
                             "; its least feasible budget is ",
-                            summary.least_budget));
+                            summary.least_budget, summary.witness));
     return Exit::kNo;
   }
   if (!arguments.output.empty()) {
@@ -102,10 +104,11 @@ Exit Report(const Summary& summary, const Arguments& arguments) {
   if (arguments.json) return Exit::kDone;
   std::printf(
       "%s: time %s, %.2f %% above the lower bound; peak %s of %s (least "
-      "%s); %zu actions, planned in %.3f s\n",
+      "%s%s); %zu actions, planned in %.3f s\n",
       summary.solver.c_str(), summary.time.c_str(), 100 * summary.gap,
       summary.peak.c_str(), summary.budget.c_str(),
-      summary.least_budget.c_str(), summary.actions, summary.plan_seconds);
+      summary.least_budget.c_str(), summary.witness.c_str(), summary.actions,
+      summary.plan_seconds);
   return Exit::kDone;
 }
 

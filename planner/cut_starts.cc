@@ -16,7 +16,6 @@ CutStarts::CutStarts(const Graph& graph, bool offload)
       offload_(offload),
       problem_(CutProblem::ForPlan(graph)),
       evaluator_(graph),
-      least_peak_(std::numeric_limits<int64_t>::max()),
       direct_(graph.values) {
   for (int t = 0; t < graph.stages; ++t) {
     for (int v : graph.needs[t]) direct_[v].push_back(t);
@@ -44,18 +43,11 @@ Draft CutStarts::Make(const CutSolution& solution, Rest rest) const {
 
 int64_t CutStarts::PeakOf(const Draft& draft) {
   evaluator_.Evaluate(draft.bits, draft.offloaded, &evaluation_);
-  if (!evaluation_.broken) {
-    least_peak_ = std::min(least_peak_, evaluation_.peak);
-  }
   return evaluation_.broken ? std::numeric_limits<int64_t>::max()
                             : evaluation_.peak;
 }
 
-Draft CutStarts::Fewest(Rest rest) {
-  Draft draft = Make(problem_.Solve(-1), rest);
-  PeakOf(draft);
-  return draft;
-}
+Draft CutStarts::Fewest(Rest rest) { return Make(problem_.Solve(-1), rest); }
 
 bool CutStarts::Fit(int64_t budget, Rest rest, const Progress& progress,
                     Draft* draft) {

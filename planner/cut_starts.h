@@ -25,7 +25,6 @@ class CutStarts {
   bool Fit(int64_t budget, Rest rest, const Progress& progress, Draft* draft);
   // The draft that keeps fewest bytes.
   Draft Fewest(Rest rest);
-  int64_t least_peak() const { return least_peak_; }
 
  private:
   Draft Make(const CutSolution& solution, Rest rest) const;
@@ -37,7 +36,6 @@ class CutStarts {
   Evaluator evaluator_;
   Evaluation evaluation_;
   double highest_price_ = 1;
-  int64_t least_peak_;
   std::vector<std::vector<int>> direct_;  // stages that need each value
 };
 

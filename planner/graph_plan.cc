@@ -57,11 +57,11 @@ class Solver {
                 KeepAll(graph, options.offload)) {}
 
   GraphPlan Run() {
-    least_peak_ = search_.peak();
+    NoteLeast();
     if (!Done()) FirstPlans();
     if (!Done()) Bound();
     if (!Done() && !bound_.infeasible) Improve();
-    GraphPlan plan{.draft = search_.best()};
+    GraphPlan plan{.draft = search_.best(), .least = *least_};
     plan.feasible = search_.has_best();
     plan.no_plan_exists = bound_.infeasible;
     plan.bound = bound_.overhead;
@@ -89,11 +89,17 @@ class Solver {
     return [part] { return part.Done(); };
   }
 
+  void NoteLeast() {
+    const bool broken = search_.evaluation().broken;
+    const int64_t peak = broken ? kNoPeak : search_.peak();
+    if (least_.has_value() && peak >= least_peak_) return;
+    least_ = search_.draft();
+    least_peak_ = peak;
+  }
+
   void Try(Draft draft) {
     search_.Load(draft);
-    if (!search_.evaluation().broken) {
-      least_peak_ = std::min(least_peak_, search_.peak());
-    }
+    NoteLeast();
     // Where no plan is within the budget, bytes above it are dear.
     const double over = std::max<double>(0, search_.peak() - options_.budget);
     const Time base = BaseTime(*graph_.profile);
@@ -127,7 +133,6 @@ class Solver {
       Try(starts.Fewest(rest));
       if (options_.offload) OffloadStarts(starts, rest, progress);
     }
-    least_peak_ = std::min(least_peak_, starts.least_peak());
     std::stable_sort(
         starts_.begin(), starts_.end(),
         [](const Start& a, const Start& b) { return a.rank < b.rank; });
@@ -181,9 +186,7 @@ class Solver {
     if (!best.has_value()) return;
     search_.Load(*best);
     search_.Anneal(Part(1));
-    if (!search_.evaluation().broken) {
-      least_peak_ = std::min(least_peak_, search_.peak());
-    }
+    NoteLeast();
   }
 
   struct Start {
@@ -197,6 +200,7 @@ class Solver {
   std::vector<Start> starts_;
   OverheadBound bound_;
   int64_t least_peak_ = kNoPeak;
+  std::optional<Draft> least_;
 };
 
 }  // namespace

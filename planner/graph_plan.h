@@ -24,7 +24,8 @@ struct GraphPlan {
   bool no_plan_exists = false;  // proven
   Draft draft;
   Time bound = 0;          // on the overhead
-  int64_t least_peak = 0;  // of all plans that were met
+  int64_t least_peak = 0;  // of the plans that were looked at, and its plan
+  Draft least;
 };
 
 // The best plan found until the deadline.

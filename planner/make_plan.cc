@@ -69,6 +69,21 @@ absl::Status Finish(const Graph& graph, const Draft& draft, Plan* plan) {
   return absl::OkStatus();
 }
 
+// The instant that needs most under a draft.
+std::string Witness(const Graph& graph, const Draft& draft) {
+  Evaluator evaluator(graph);
+  Evaluation result;
+  evaluator.Evaluate(draft.bits, draft.offloaded, &result);
+  int instant = graph.ops + graph.stages;
+  for (int t = graph.stages - 1; t >= 0; --t) {
+    if (result.stage_peak[t] == result.peak) instant = graph.ops + t;
+  }
+  for (int i = graph.ops - 1; i >= 0; --i) {
+    if (result.forward_peak[i] == result.peak) instant = i;
+  }
+  return InstantName(*graph.profile, instant);
+}
+
 // Plans of the graph planner, and a look at the floor in the time that is
 // left.
 absl::Status Solve(const Graph& graph, const PlanOptions& options,
@@ -82,8 +97,13 @@ absl::Status Solve(const Graph& graph, const PlanOptions& options,
       start + options.time_limit * kFloor,
       absl::Now() + options.time_limit * (solved.feasible ? 0.1 : 1.0));
   int64_t least = 0;
-  const Draft floor = SolveFloor(graph, graph_options, &least);
-  plan->least_budget = Bytes{std::min(least, solved.least_peak)};
+  Draft floor = SolveFloor(graph, graph_options, &least);
+  if (solved.least_peak < least) {
+    least = solved.least_peak;
+    floor = solved.least;
+  }
+  plan->least_budget = Bytes{least};
+  plan->floor_witness = Witness(graph, floor);
   plan->lower_bound_time += solved.bound;
   if (solved.feasible) return Finish(graph, solved.draft, plan);
   if (least > Count(options.budget)) return absl::OkStatus();
@@ -96,6 +116,7 @@ absl::Status Keep(const Graph& graph, Plan* plan) {
   const Draft draft = KeepAll(graph, false);
   evaluator.Evaluate(draft.bits, draft.offloaded, &result);
   plan->least_budget = Bytes{result.peak};
+  plan->floor_witness = Witness(graph, draft);
   if (result.broken || plan->least_budget > plan->budget) {
     return absl::OkStatus();
   }

@@ -50,6 +50,7 @@ struct Plan {
   Bytes peak{};               // the simulator's
   Time lower_bound_time = 0;  // no plan within the budget is faster
   Bytes least_budget{};       // least peak this solver knows a plan for
+  std::string floor_witness;  // the instant that needs it, as in FloorResult
   double plan_seconds = 0;
   std::vector<Action> actions;
 };

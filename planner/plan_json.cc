@@ -52,9 +52,10 @@ void ReadBytes(JsonReader& reader, const Json& object, const char* key,
 }
 
 void ReadPlan(JsonReader& reader, const Json& json, Plan* plan) {
-  reader.Members(json, {"kind", "version", "solver", "budget", "feasible",
-                        "time", "peak", "lower_bound_time", "gap",
-                        "least_budget", "plan_seconds", "actions"});
+  reader.Members(
+      json, {"kind", "version", "solver", "budget", "feasible", "time", "peak",
+             "lower_bound_time", "gap", "least_budget", "floor_witness",
+             "plan_seconds", "actions"});
   std::string kind;
   reader.String(json, "kind", &kind);
   if (kind != "plan") {
@@ -67,6 +68,7 @@ void ReadPlan(JsonReader& reader, const Json& json, Plan* plan) {
   reader.Bool(json, "feasible", &plan->feasible);
   reader.Number(json, "lower_bound_time", 0, &plan->lower_bound_time);
   ReadBytes(reader, json, "least_budget", &plan->least_budget);
+  reader.String(json, "floor_witness", &plan->floor_witness);
   reader.Number(json, "plan_seconds", 0, &plan->plan_seconds);
   reader.Each(json, "actions", [&](const Json& element) {
     plan->actions.push_back(ReadAction(reader, element));
@@ -102,6 +104,7 @@ std::string PlanToJson(const Plan& plan) {
                {"gap", nullptr},
                {"plan_seconds", plan.plan_seconds},
                {"least_budget", Count(plan.least_budget)},
+               {"floor_witness", plan.floor_witness},
                {"actions", std::move(actions)}};
   if (plan.feasible) {
     json["time"] = plan.time;

@@ -34,6 +34,7 @@ TEST(MakePlanTest, SaysWhatWouldDoWhereNothingFits) {
   EXPECT_FALSE(plan->feasible);
   // b is made from a: 4 + 8 + 1 at op 1 whatever the plan.
   EXPECT_EQ(plan->least_budget, Bytes{13});
+  EXPECT_EQ(plan->floor_witness, "op 1 make_b");
   const auto floor = Floor(ThreeOps(), Quick(0));
   ASSERT_EQ(floor.status(), absl::OkStatus());
   EXPECT_EQ(floor->bytes, Bytes{13});

@@ -21,6 +21,7 @@ Plan SamplePlan() {
   plan.lower_bound_time = 0.3;
   plan.least_budget = Bytes{9};
   plan.plan_seconds = 0.25;
+  plan.floor_witness = "op 3 aten::mm";
   plan.actions = {{Do::kForward, 0},   {Do::kOffload, 0},  {Do::kRestore, 0},
                   {Do::kRecompute, 0}, {Do::kBackward, 0}, {Do::kFree, 0}};
   return plan;
