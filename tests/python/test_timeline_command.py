@@ -1,0 +1,78 @@
+"""`ebbtide timeline`: from a recorded job to a page and a Perfetto trace."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import harness
+from run import job, run
+
+PROGRAM = harness.ROOT / ".venv" / "bin" / "ebbtide"
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trace of a job that ran without a budget."""
+    path = Path(tmp_path_factory.mktemp("trace")) / "run.ebbtide"
+    done = run([PROGRAM, "run", f"--record={path}", "--", *job("lstm")])
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def timeline(trace: Path, out: Path) -> str:
+    done = run([PROGRAM, "timeline", trace, "-o", out])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return out.read_text()
+
+
+def test_the_page_holds_the_run_and_loads_nothing(trace: Path, tmp_path: Path) -> None:
+    page = timeline(trace, tmp_path / "out.html")
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert found is not None
+    data = json.loads(found[1])
+    assert data["complete"] is True
+    assert len(data["steps"]) > 0
+    assert data["peak"] >= max(step[3] for step in data["steps"]) > 0
+    assert len(data["curve"]["time"]) == len(data["curve"]["live"]["other"]) > 10
+    loads = re.findall(r"<(?:link|img|iframe|script)\b[^>]*(?:src|href)=", page)
+    assert loads == []
+    assert "sourceMappingURL" not in page
+
+
+def test_perfetto_reads_the_other_form(trace: Path, tmp_path: Path) -> None:
+    events = json.loads(timeline(trace, tmp_path / "out.json"))["traceEvents"]
+    phases = {event["ph"] for event in events}
+    assert {"M", "C", "X"} <= phases
+    assert all(event["ts"] >= 0 for event in events)
+
+
+def test_a_cut_trace_is_shown_as_far_as_it_goes(trace: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.ebbtide"
+    whole = trace.read_bytes()
+    cut.write_bytes(whole[: len(whole) // 2])
+    done = run([PROGRAM, "timeline", cut, "-o", tmp_path / "out.html"])
+    assert done.returncode == 0
+    assert f"{cut}: byte " in done.stderr or done.stderr == ""
+    assert '"complete":false' in (tmp_path / "out.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("out.txt", "ends in .html"), ("missing/out.html", "missing/out.html")],
+)
+def test_a_wrong_output_is_named(
+    trace: Path, tmp_path: Path, name: str, expected: str
+) -> None:
+    done = run([PROGRAM, "timeline", trace, "-o", tmp_path / name])
+    assert done.returncode == 2
+    assert expected in done.stderr
+
+
+def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "profile.json"
+    other.write_text('{"kind":"profile"}')
+    done = run([PROGRAM, "timeline", other, "-o", tmp_path / "out.html"])
+    assert done.returncode == 2
+    assert f"{other}: not a trace of ebbtide" in done.stderr
