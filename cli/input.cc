@@ -5,8 +5,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "planner/json_reader.h"
+#include "profiler/trace.h"
+#include "profiler/trace_format.h"
 
 namespace ebbtide {
 
@@ -35,8 +38,25 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
                    errno != 0 ? std::strerror(errno) : "write failed"));
 }
 
+namespace {
+
+// The profile of a recorded run; of several signatures, the last one's.
+absl::StatusOr<std::string> ProfileOf(const std::string& path) {
+  const absl::StatusOr<Trace> trace = ReadTrace(path);
+  if (!trace.ok()) return trace.status();
+  for (auto text = trace->texts.rbegin(); text != trace->texts.rend(); ++text) {
+    if (text->kind == TextKind::kProfile) return text->text;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": expected a run that was planned: there is no profile in it"));
+}
+
+}  // namespace
+
 absl::StatusOr<Input> ReadInput(const std::string& path) {
   absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return text.status();
+  if (absl::StartsWith(*text, trace_format::kMagic)) text = ProfileOf(path);
   if (!text.ok()) return text.status();
   absl::StatusOr<nlohmann::json> json = ParseJson(*text, path);
   if (!json.ok()) return json.status();

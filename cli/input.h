@@ -1,4 +1,5 @@
-// Reads INPUT.json of plan, curve and check: a chain or a profile.
+// Reads INPUT.json of plan, curve and check: a chain, a profile, or a run that
+// was recorded with its profile in it.
 #ifndef EBBTIDE_CLI_INPUT_H_
 #define EBBTIDE_CLI_INPUT_H_
 
