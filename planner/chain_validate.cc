@@ -25,7 +25,8 @@ struct Stay {
   int item;  // 2 i for x[i], 2 i + 1 for xb[i]
   int first;
   int last;
-  bool restored = false;
+  int restores = -1;  // the stay whose copy on the host this brings back
+  int back = -1;      // the stay that brings this one back
   bool offloaded = false;
   int save = 0;
   Bytes bytes{};
@@ -148,12 +149,12 @@ class Checker {
         if (on_host[item] < 0) {
           return Broken(k, NameOf(item), " is not on the host");
         }
-        Stay back = stays_[on_host[item]];
-        back.first = k;
-        back.last = Size();
-        back.restored = true;
-        back.offloaded = false;
-        back.gone = kNever;
+        const Stay& away = stays_[on_host[item]];
+        Stay back{.item = item, .first = k, .last = Size()};
+        back.restores = on_host[item];
+        back.save = away.save;
+        back.bytes = away.bytes;
+        stays_[on_host[item]].back = static_cast<int>(stays_.size());
         on_host[item] = -1;
         open[item] = static_cast<int>(stays_.size());
         stays_.push_back(back);
@@ -168,7 +169,13 @@ class Checker {
       if (stay.offloaded) on_host[item] = open[item];
       open[item] = -1;
     }
-    for (int item = 1; item < 2 * stages_ + 2; ++item) {
+    return CheckLeft(open, on_host);
+  }
+
+  // Only x[0] may be there at the end.
+  absl::Status CheckLeft(const std::vector<int>& open,
+                         const std::vector<int>& on_host) const {
+    for (size_t item = 1; item < open.size(); ++item) {
       if (open[item] < 0 && on_host[item] < 0) continue;
       return Broken(Size(), NameOf(item), " is left over");
     }
@@ -332,7 +339,7 @@ class Checker {
     Bytes host{};
     for (size_t s = 0; s < stays_.size(); ++s) {
       if (!stays_[s].offloaded || stays_[s].last > k) continue;
-      const Stay& back = RestoreOf(s);
+      const Stay& back = stays_[stays_[s].back];
       if (back.first > k || back.ready > clock) host += stays_[s].bytes;
     }
     if (c_.host < Bytes{} || host <= c_.host) return absl::OkStatus();
@@ -340,24 +347,10 @@ class Checker {
                   Count(c_.host));
   }
 
-  // The stay that brings back the offloaded stay s: the item's next one.
-  const Stay& RestoreOf(size_t s) const {
-    size_t back = s + 1;
-    while (stays_[back].item != stays_[s].item) ++back;
-    return stays_[back];
-  }
-
   absl::Status StartRestore(int k, Time clock) {
     if (c_.h2d <= 0) return Broken(k, "the chain has no H2D lane");
-    const int item = ItemOf(actions_[k]);
-    Stay& back = stays_[StayAt(item, k + 1)];
-    Time gone = 0;
-    for (const Stay& stay : stays_) {
-      if (stay.item == item && stay.last < k && stay.offloaded) {
-        gone = std::max(gone, stay.gone);
-      }
-    }
-    const Time start = std::max({clock, h2d_end_, gone});
+    Stay& back = stays_[StayAt(ItemOf(actions_[k]), k + 1)];
+    const Time start = std::max({clock, h2d_end_, stays_[back.restores].gone});
     h2d_end_ = start + static_cast<double>(Count(back.bytes)) / c_.h2d;
     back.ready = h2d_end_;
     return absl::OkStatus();
