@@ -54,6 +54,8 @@ def measure(args: argparse.Namespace) -> tuple[list[Row], Path]:
 
     persistent = int(counted.report["persistent"])
     activations = int(counted.report["peak_activations"])
+    if activations <= 0:
+        raise harness.JobError("the report of the recorded run names no activations")
     high = persistent + activations * 75 // 100
     low = min(persistent + activations * 45 // 100, rival_counted.live)
     rows = [

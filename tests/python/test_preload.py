@@ -74,6 +74,7 @@ def test_a_cpp_program_gives_the_same_result(mlp: Path, preload: Path) -> None:
         command, {"LD_PRELOAD": str(preload), "EBBTIDE_RECORD": "/dev/null"}
     )
     persistent = counted.report["persistent"]
+    assert counted.report["peak_activations"] > 0
     budget = persistent + counted.report["peak_activations"] * 60 // 100
     managed = harness.run(
         command, {"LD_PRELOAD": str(preload), "EBBTIDE_BUDGET": f"{budget}B"}
