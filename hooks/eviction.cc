@@ -45,6 +45,10 @@ std::optional<Victim> ChooseVictim(Tape* tape, double now,
     }
     if (spill_cost) consider(Victim::How::kSpill, bytes * *spill_cost);
     if (storage.external) continue;
+    // No recipe costs less than the ops that wrote the storage.
+    double own = kLeastCost;
+    for (int writer : storage.writers) own += tape->ops[writer].nanoseconds;
+    if (best && bytes * distance / own <= best->score) continue;
     if (const auto recipe = FindRecipe(*tape, i)) {
       consider(Victim::How::kDrop, recipe->nanoseconds);
     }

@@ -175,31 +175,24 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
   listener->OnOpBegin(tape, frame.op);
 }
 
-std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
-  if (Busy::IsSet() || frame.event != nullptr) return nullptr;
-  if (IsBelowAutograd()) return nullptr;
-  const RuntimeLock lock;
-  const Busy busy;
+void Start(const at::RecordFunction& event) {
   if (torch::autograd::get_current_graph_task_id() != -1) {
     ReportForeignWrites(event);
-    return nullptr;
+    return;
   }
   const OpInfo* info = FindOpInfo(event);
-  if (info == nullptr || info->composite || WillBeCast(*info)) return nullptr;
+  if (info == nullptr || info->composite || WillBeCast(*info)) return;
   Tape* tape =
       listener->TapeFor([&event, info] { return MayBegin(event, *info); });
   if (tape == nullptr) {
     ReportForeignWrites(event);
-    return nullptr;
+    return;
   }
   BeginOp(event, info, tape);
-  return nullptr;
+  return;
 }
 
-void OnEnd(const at::RecordFunction& event, at::ObserverContext*) {
-  if (frame.event != &event) return;
-  const RuntimeLock lock;
-  const Busy busy;
+void End(const at::RecordFunction& event) {
   const Frame ended = frame;
   frame = Frame();
   std::vector<at::Tensor> outputs;
@@ -207,6 +200,35 @@ void OnEnd(const at::RecordFunction& event, at::ObserverContext*) {
     AppendTensors(value, &outputs);
   }
   listener->OnOpEnd(ended.tape, ended.op, outputs);
+}
+
+std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
+  if (Busy::IsSet() || frame.event != nullptr || IsBelowAutograd()) {
+    return nullptr;
+  }
+  const RuntimeLock lock;
+  const Busy busy;
+  try {
+    Start(event);
+  } catch (const c10::OutOfMemoryError&) {
+    // Of a copy of ours; the program's own op has not asked for anything yet.
+    frame = Frame();
+  } catch (const std::exception& error) {
+    frame = Frame();
+    listener->OnFailure(error.what());
+  }
+  return nullptr;
+}
+
+void OnEnd(const at::RecordFunction& event, at::ObserverContext*) {
+  if (frame.event != &event) return;
+  const RuntimeLock lock;
+  const Busy busy;
+  try {
+    End(event);
+  } catch (const std::exception& error) {
+    listener->OnFailure(error.what());
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include <ATen/record_function.h>
 
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -29,6 +30,8 @@ class TapeListener {
   // After it; `outputs` flattened. The storages are on the tape.
   virtual void OnOpEnd(Tape* tape, int op,
                        const std::vector<at::Tensor>& outputs) = 0;
+  // Recording has failed by a fault of ours.
+  virtual void OnFailure(const std::string& what) = 0;
   // An op outside recording writes `storage`.
   virtual void OnForeignWrite(const at::Tensor& tensor) = 0;
 };

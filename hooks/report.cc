@@ -43,6 +43,8 @@ std::string ReportToJson(const RunReport& r) {
         {"dropped", r.bytes_dropped},
         {"disk", r.bytes_spilled}}},
       {"bytes_spilled", r.bytes_spilled},
+      {"verified", r.verified},
+      {"mismatches", r.mismatches},
       {"predicted_time", r.predicted_time},
       {"predicted_peak", Count(r.predicted_peak)},
       {"state", r.state},

@@ -22,6 +22,8 @@ struct RunReport {
   int64_t ops_replayed = 0;
   int64_t bytes_dropped = 0;
   int64_t bytes_spilled = 0;
+  int64_t verified = 0;    // rebuilt storages compared with what was dropped
+  int64_t mismatches = 0;  // of those, different
   std::string state;
   std::string reason;
   double predicted_time = 0;  // seconds; 0: no plan was used

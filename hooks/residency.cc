@@ -3,8 +3,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/string_view.h"
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
@@ -14,6 +16,11 @@ namespace {
 
 // Bytes brought back ahead of need, counted against the budget.
 constexpr int64_t kPrefetchWindow = 32 << 20;
+
+size_t Digest(const c10::Storage& bytes) {
+  return absl::HashOf(absl::string_view(static_cast<const char*>(bytes.data()),
+                                        bytes.nbytes()));
+}
 
 // The op that made it, for people.
 absl::string_view NameOf(const Tape& tape, int storage) {
@@ -202,6 +209,7 @@ bool Residency::Drop(Tape* tape, int index) {
   TapeStorage& storage = tape->storages[index];
   if (!IsEvictable(storage) || !FindRecipe(*tape, index)) return false;
   storage.spill.reset();
+  if (verify_) storage.digest = Digest(storage.data);
   RunLog::Global().AddEviction(NameOf(*tape, index),
                                Bytes{static_cast<int64_t>(storage.bytes)},
                                Eviction::How::kDrop);
@@ -237,6 +245,12 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
       .restore = [this, tape](int storage) { Fetch(tape, storage); },
   };
   counts_.ops_replayed += Recover(tape, index, policy);
+  TapeStorage& rebuilt = tape->storages[index];
+  if (!rebuilt.digest) return;
+  ++counts_.verified;
+  if (*std::exchange(rebuilt.digest, std::nullopt) != Digest(rebuilt.data)) {
+    on_mismatch_(tape, index);
+  }
 }
 
 bool Residency::RebuildsEqual(Tape* tape, int index) {

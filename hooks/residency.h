@@ -21,6 +21,7 @@ struct ResidencyCounts {
   int64_t drops = 0;
   int64_t bytes_dropped = 0;
   int64_t ops_replayed = 0;
+  int64_t verified = 0;  // rebuilt storages compared by digest
   int64_t spills = 0;
   int64_t bytes_spilled = 0;
 };
@@ -53,6 +54,13 @@ class Residency {
   void Prefetch(Tape* tape, int storage);
   // `hold` says which rebuilt storages besides `storage` stay.
   void Rebuild(Tape* tape, int storage, std::function<bool(int)> hold);
+  // From now on: whether what is dropped is compared, by a digest, with what
+  // its recipe gives.
+  void VerifyRebuilds(bool verify) { verify_ = verify; }
+  // Tells of a rebuilt storage that differs.
+  void SetMismatchHandler(std::function<void(Tape*, int)> handler) {
+    on_mismatch_ = std::move(handler);
+  }
   // Whether the recipe of a storage that is there gives the bytes that it has.
   bool RebuildsEqual(Tape* tape, int storage);
 
@@ -87,6 +95,8 @@ class Residency {
   std::vector<std::pair<std::weak_ptr<Tape>, int>> writing_;
   const Tape* positioned_ = nullptr;
   double position_ = 0;
+  bool verify_ = false;
+  std::function<void(Tape*, int)> on_mismatch_;
   ResidencyCounts counts_;
   double own_nanoseconds_ = 0;
   int depth_ = 0;  // of calls that are being timed

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -43,6 +44,14 @@ const char* StateName(Runtime::State state) {
 
 Ledger& TheLedger() { return HostAllocator::Global().ledger(); }
 
+// For the timeline; plans do not look at it.
+void TagParameters(const Tape& tape) {
+  for (const TapeStorage& storage : tape.storages) {
+    if (!storage.external || !storage.captured || !storage.data) continue;
+    TheLedger().Retag(storage.data.data(), Kind::kParameter);
+  }
+}
+
 }  // namespace
 
 Runtime& Runtime::Global() {
@@ -79,6 +88,8 @@ absl::Status Runtime::Start(const Settings& settings) {
   HostAllocator::Global().SetOverrunHandler([](Bytes wanted, Bytes budget) {
     Runtime::Global().OnOverrun(wanted, budget);
   });
+  residency_.SetMismatchHandler(
+      [this](Tape* tape, int storage) { OnMismatch(*tape, storage); });
   InstallCpuAllocator();
   InstallEngine();
   InstallRecorder(this);
@@ -172,18 +183,36 @@ void Runtime::Decide() {
   quiet_pairs_ = evictions == evictions_ ? quiet_pairs_ + 1 : 0;
   evictions_ = evictions;
   repeated_ = complete_ && tape_->hash == signature_;
+  KeepLeastTimes();
   signature_ = tape_->hash;
   state_ = State::kWatch;
-  if (!complete_) return;
-  switch (planning_.StateOf(signature_)) {
-    case Planning::State::kReady:
-      state_ = proven_.contains(signature_) ? State::kActive : State::kShadow;
-      break;
-    case Planning::State::kUnknown:
-      if (repeated_ && quiet_pairs_ == 0) StartPlanning();
-      break;
-    default:
-      break;
+  residency_.VerifyRebuilds(settings_.verify_every > 0 &&
+                            report_.steps % settings_.verify_every == 0);
+  const auto planned = planning_.StateOf(signature_);
+  if (planned == Planning::State::kReady) followed_ = signature_;
+  // After an exception to the rule (a last, short batch) the rule returns.
+  if (planning_.StateOf(followed_) == Planning::State::kReady) {
+    state_ = proven_.contains(followed_) ? State::kActive : State::kShadow;
+  } else if (planned == Planning::State::kUnknown && repeated_ &&
+             quiet_pairs_ == 0) {
+    StartPlanning();
+  }
+}
+
+void Runtime::KeepLeastTimes() {
+  const bool known = repeated_ && op_times_.size() == tape_->ops.size() &&
+                     stage_times_.size() == tape_->stages.size();
+  op_times_.resize(tape_->ops.size());
+  stage_times_.resize(tape_->stages.size());
+  const auto keep = [known](double* measured, double* least) {
+    if (known) *measured = std::min(*measured, *least);
+    *least = *measured;
+  };
+  for (size_t i = 0; i < op_times_.size(); ++i) {
+    keep(&tape_->ops[i].nanoseconds, &op_times_[i]);
+  }
+  for (size_t i = 0; i < stage_times_.size(); ++i) {
+    keep(&tape_->stages[i].nanoseconds, &stage_times_[i]);
   }
 }
 
@@ -200,7 +229,7 @@ void Runtime::StartPlanning() {
 }
 
 void Runtime::FollowPlan() {
-  auto plan = planning_.Find(signature_);
+  auto plan = planning_.Find(followed_);
   report_.predicted_peak = plan->plan.peak;
   report_.predicted_time = plan->plan.time / 1e9;
   plan_run_ = std::make_unique<PlanRun>(std::move(plan),
@@ -212,6 +241,10 @@ void Runtime::FollowPlan() {
 
 void Runtime::BeginBackward() {
   in_backward_ = true;
+  // What autograd holds is most here: backward only gives back.
+  const BytesByKind live = TheLedger().LiveByKind();
+  report_.peak_activations =
+      std::max(report_.peak_activations, live[static_cast<int>(Kind::kSaved)]);
   torch::autograd::Engine::get_default_engine().queue_callback(
       [tape = std::weak_ptr<Tape>(tape_)] {
         const RuntimeLock lock;
@@ -229,11 +262,12 @@ void Runtime::EndPair() {
   in_pair_ = false;
   if (in_backward_) watch_.EndBackward();
   in_backward_ = false;
+  if (RunLog::Global().IsOpen()) TagParameters(*tape_);
   if (plan_run_ == nullptr) return;
   if (plan_run_->refuted()) {
-    planning_.Discard(signature_);
+    planning_.Discard(followed_);
   } else if (complete_ && !plan_run_->diverged()) {
-    proven_.insert(signature_);
+    proven_.insert(followed_);
   }
   plan_run_.reset();
 }
@@ -245,7 +279,23 @@ bool Runtime::Relieve(Bytes needed) {
   if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
   if (state_ == State::kIdle) Wake();
-  return residency_.Relieve(needed);
+  try {
+    return residency_.Relieve(needed);
+  } catch (const std::exception& error) {
+    TurnOff(error.what());
+    return false;
+  }
+}
+
+void Runtime::OnMismatch(const Tape& tape, int storage) {
+  for (int writer : tape.storages[storage].writers) {
+    const TapeOp& op = tape.ops[writer];
+    Say(absl::StrCat("VERIFY: ", op.info->name,
+                     " did not repeat its bytes; it is kept from now on"));
+    verifier_.Refuse(op);
+  }
+  planning_.Discard(followed_);
+  ++report_.mismatches;
 }
 
 // The op or the backward node that this thread is inside, for people.
@@ -284,6 +334,7 @@ void Runtime::FillReport() {
   report_.ops_replayed = residency_.counts().ops_replayed;
   report_.bytes_dropped = residency_.counts().bytes_dropped;
   report_.bytes_spilled = residency_.counts().bytes_spilled;
+  report_.verified = residency_.counts().verified;
   report_.state = StateName(state_);
   if (!report_.reason.empty()) return;
   if (!settings_.budget) {

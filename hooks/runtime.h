@@ -63,6 +63,7 @@ class Runtime final : public TapeListener {
   void OnOpBegin(Tape* tape, int op) override;
   void OnOpEnd(Tape* tape, int op,
                const std::vector<at::Tensor>& outputs) override;
+  void OnFailure(const std::string& what) override { TurnOff(what); }
   void OnForeignWrite(const at::Tensor& tensor) override;
 
  private:
@@ -70,6 +71,7 @@ class Runtime final : public TapeListener {
   static void AfterForkInParent();
   static void AfterForkInChild();
   std::string Here() const;
+  void OnMismatch(const Tape& tape, int storage);
   void Say(const std::string& line) const;
   bool IsManaging() const {
     const State state = state_;
@@ -82,6 +84,7 @@ class Runtime final : public TapeListener {
   // the other.
   void CloseStep();
   void Decide();
+  void KeepLeastTimes();
   void StartPlanning();
   void FollowPlan();
   void Sleep(Bytes peak);

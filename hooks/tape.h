@@ -109,6 +109,9 @@ struct TapeStorage {
   c10::Storage data;
   std::shared_ptr<SpillSlot> spill;
 
+  // Of the bytes when they were dropped, where that is to be verified.
+  std::optional<size_t> digest;
+
   int hooks = 0;       // saved tensors that will ask for it
   int dependents = 0;  // owed storages whose recipe reads it
   // Somebody asks for it and its bytes are nowhere (hooks/recovery.h).
