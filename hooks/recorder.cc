@@ -150,8 +150,6 @@ void ReportForeignWrites(const at::RecordFunction& event) {
 }
 
 void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
-  frame = {
-      .event = &event, .tape = tape, .op = static_cast<int>(tape->ops.size())};
   TapeOp op;
   op.info = info;
   op.grad_mode = at::GradMode::is_enabled();
@@ -172,6 +170,9 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
     op.random_state = generator.get_state();
   }
   tape->ops.push_back(std::move(op));
+  frame = {.event = &event,
+           .tape = tape,
+           .op = static_cast<int>(tape->ops.size()) - 1};
   listener->OnOpBegin(tape, frame.op);
 }
 

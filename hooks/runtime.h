@@ -110,7 +110,11 @@ class Runtime final : public TapeListener {
   bool in_backward_ = false;
   // The last pair ran to the end of its backward.
   bool complete_ = false;
-  uint64_t signature_ = 0;                // of the last pair
+  uint64_t signature_ = 0;  // of the last pair
+  uint64_t followed_ = 0;   // of the last plan that was followed
+  // Least times of the ops and stages of the pairs with that signature.
+  std::vector<double> op_times_;
+  std::vector<double> stage_times_;
   bool repeated_ = false;                 // the one before had the same
   int64_t evictions_ = 0;                 // of all pairs before the open one
   int quiet_pairs_ = 0;                   // in a row without an eviction
