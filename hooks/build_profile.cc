@@ -2,12 +2,18 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
+#include "allocator/host_allocator.h"
 #include "hooks/replay.h"
 #include "hooks/watch.h"
 
 namespace ebbtide {
 namespace {
+
+// Large blocks take whole pages.
+Bytes SizeOnDevice(const TapeStorage& storage) {
+  const Bytes size{static_cast<int64_t>(storage.bytes)};
+  return storage.bytes < HostAllocator::kLarge ? size : RoundUpToPage(size);
+}
 
 class Builder {
  public:
@@ -29,8 +35,11 @@ class Builder {
   }
 
  private:
-  bool IsValue(const TapeStorage& storage) const {
-    return !storage.external && !storage.writers.empty();
+  // Small saved tensors are never evicted: like parameters they are always
+  // there, and among what plans do not move.
+  static bool IsValue(const TapeStorage& storage) {
+    const bool stays = storage.last_pack >= 0 && storage.bytes < kSmallStorage;
+    return !storage.external && !storage.writers.empty() && !stays;
   }
 
   int Instant(int released) const {
@@ -58,16 +67,13 @@ class Builder {
       if (!IsValue(storage)) continue;
       const int op = storage.writers.back();
       const bool saved = storage.last_pack >= 0;
-      const bool small = storage.bytes < kSmallStorage;
       Value value = {.name = tape_.ops[op].info->name,
-                     .bytes = Bytes{static_cast<int64_t>(storage.bytes)},
+                     .bytes = SizeOnDevice(storage),
                      .op = op,
                      .saved = saved,
                      .retainable = saved,
-                     .movable = saved && !small};
-      // Small saved tensors are never evicted.
-      value.released = saved && small ? ops_ + stages_
-                                      : std::max(op, Instant(storage.released));
+                     .movable = saved,
+                     .released = std::max(op, Instant(storage.released))};
       value_of_[i] = measured_.profile.values.size();
       measured_.profile.values.push_back(std::move(value));
       measured_.profile.ops[op].outputs.push_back(value_of_[i]);
@@ -81,11 +87,9 @@ class Builder {
   // it among the rest until the op that saved it.
   void LeaveOut(const TapeStorage& storage, int op) {
     const int last = std::max(op, storage.tagged);
-    for (int i = storage.writers[0]; i <= last; ++i) {
+    for (int i = op; i <= last; ++i) {
       Bytes& other = measured_.profile.ops[i].other;
-      if (i < op) continue;
-      other =
-          std::max(Bytes{}, other - Bytes{static_cast<int64_t>(storage.bytes)});
+      other = std::max(Bytes{}, other - SizeOnDevice(storage));
     }
   }
 

@@ -68,6 +68,11 @@ void Planning::Discard(uint64_t signature) {
   shared_->entries.erase(signature);
 }
 
+void Planning::Refuse(uint64_t signature) {
+  absl::MutexLock lock(&shared_->mutex);
+  shared_->entries[signature] = {.state = State::kFailed};
+}
+
 std::string Planning::failure() const {
   absl::MutexLock lock(&shared_->mutex);
   return shared_->failure;

@@ -26,6 +26,8 @@ class Planning {
   // The plan for that signature, or nullptr.
   std::shared_ptr<const TapePlan> Find(uint64_t signature) const;
   void Discard(uint64_t signature);
+  // No plan is made again for that signature.
+  void Refuse(uint64_t signature);
   // Why the last plan could not be made; empty if it could.
   std::string failure() const;
 

@@ -165,6 +165,7 @@ void Runtime::CloseStep() {
     plan_run_.reset();
     watch_.EndStep();
     report_.step_times.push_back(now - step_began_);
+    if (complete_) CompareWithDemand(now - step_began_);
     if (settings_.budget && TheLedger().Peak() > *settings_.budget) {
       ++report_.over_budget_steps;
     }
@@ -174,6 +175,25 @@ void Runtime::CloseStep() {
   RunLog::Global().BeginStep(report_.steps);
   step_began_ = now;
   TheLedger().ResetPeak();
+}
+
+void Runtime::CompareWithDemand(double seconds) {
+  // Fewer steps say nothing on a busy machine.
+  constexpr int kEnough = 5;
+  constexpr double kNoise = 1.02;
+  StepTimes& times = step_times_[tape_->hash];
+  const auto keep = [seconds](double* least) {
+    if (*least == 0 || seconds < *least) *least = seconds;
+  };
+  if (state_ == State::kWatch && evictions_ > 0) keep(&times.demand);
+  if (state_ != State::kActive) return;
+  keep(&times.plan);
+  if (++times.planned_steps < kEnough || times.demand == 0 ||
+      times.plan <= times.demand * kNoise) {
+    return;
+  }
+  Say("the plan is slower than evicting on demand, and dropped");
+  planning_.Refuse(followed_);
 }
 
 void Runtime::Decide() {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "hooks/plan_run.h"
@@ -87,6 +88,8 @@ class Runtime final : public TapeListener {
   void KeepLeastTimes();
   void StartPlanning();
   void FollowPlan();
+  // A plan is followed only while it is no slower than demand eviction.
+  void CompareWithDemand(double seconds);
   void Sleep(Bytes peak);
   void Wake();
   void FillReport();
@@ -115,9 +118,16 @@ class Runtime final : public TapeListener {
   // Least times of the ops and stages of the pairs with that signature.
   std::vector<double> op_times_;
   std::vector<double> stage_times_;
-  bool repeated_ = false;                 // the one before had the same
-  int64_t evictions_ = 0;                 // of all pairs before the open one
-  int quiet_pairs_ = 0;                   // in a row without an eviction
+  bool repeated_ = false;  // the one before had the same
+  int64_t evictions_ = 0;  // of all pairs before the open one
+  int quiet_pairs_ = 0;    // in a row without an eviction
+  // Fastest steps of a signature without a plan and with it.
+  struct StepTimes {
+    double demand = 0;
+    double plan = 0;
+    int planned_steps = 0;
+  };
+  absl::flat_hash_map<uint64_t, StepTimes> step_times_;
   absl::flat_hash_set<uint64_t> proven_;  // signatures whose plan was shadowed
   Bytes worst_overrun_{};
   double step_began_ = 0;  // seconds; 0: no pair yet

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "allocator/host_allocator.h"
+#include "hooks/run_log.h"
 
 namespace ebbtide {
 namespace {
@@ -15,9 +16,8 @@ Bytes Size(const TapeStorage& storage) {
 
 }  // namespace
 
-double Watch::Since(Clock::time_point begin, double own) const {
-  const double elapsed =
-      std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+double Watch::Since(int64_t begin, double own) const {
+  const double elapsed = static_cast<double>(NowNanos() - begin);
   return std::max(1.0, elapsed - (residency_.own_nanoseconds() - own));
 }
 
@@ -25,7 +25,7 @@ void Watch::BeginPair(Tape* tape) {
   tape_ = tape;
   held_.clear();
   seen_ = 0;
-  step_began_ = Clock::now();
+  step_began_ = NowNanos();
   step_own_ = residency_.own_nanoseconds();
 }
 
@@ -33,13 +33,14 @@ void Watch::BeginOp() {
   TheLedger().BeginWindow();
   other_ = TheLedger().WindowPeakOther();
   own_ = residency_.own_nanoseconds();
-  began_ = Clock::now();
+  began_ = NowNanos();
 }
 
 void Watch::EndOp(int index) {
   TapeOp& op = tape_->ops[index];
   op.nanoseconds = Since(began_, own_);
   op.other = TheLedger().WindowPeakOther();
+  RunLog::Global().AddSpan(SpanKind::kForward, op.info->name, began_, {});
   Bytes made{};
   for (int output : op.outputs) {
     if (output >= 0 && tape_->storages[output].writers[0] == index) {
@@ -67,6 +68,7 @@ void Watch::NoteReleased(int instant) {
 void Watch::CloseStage() {
   if (tape_->stages.empty()) return;
   TapeStage& stage = tape_->stages.back();
+  RunLog::Global().AddSpan(SpanKind::kBackward, stage.name, began_, {});
   stage.during = TheLedger().WindowPeakOther();
   stage.nanoseconds = Since(began_, own_);
   NoteReleased(kStageInstant + static_cast<int>(tape_->stages.size()) - 1);
@@ -80,7 +82,7 @@ int Watch::Ask(int storage, const torch::autograd::Node* node) {
     stage.name = node == nullptr ? "outside backward" : node->name();
     TheLedger().BeginWindow();
     stage.before = TheLedger().WindowPeakOther();
-    began_ = Clock::now();
+    began_ = NowNanos();
     own_ = residency_.own_nanoseconds();
   }
   std::vector<int>& needs = tape_->stages.back().needs;

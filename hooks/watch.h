@@ -6,7 +6,7 @@
 
 #include <torch/csrc/autograd/function.h>
 
-#include <chrono>
+#include <cstdint>
 #include <vector>
 
 #include "hooks/residency.h"
@@ -34,21 +34,19 @@ class Watch {
   double step_nanoseconds() const { return step_nanoseconds_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void CloseStage();
   void NoteReleased(int instant);
   // Nanoseconds since `begin` less what ebbtide itself took in the meantime.
-  double Since(Clock::time_point begin, double own) const;
+  double Since(int64_t begin, double own) const;
 
   const Residency& residency_;
   Tape* tape_ = nullptr;
   std::vector<int> held_;  // storages that somebody else may hold
   int seen_ = 0;           // storages looked at for `held_`
-  Clock::time_point began_;
+  int64_t began_ = 0;
   double own_ = 0;
   Bytes other_{};
-  Clock::time_point step_began_;
+  int64_t step_began_ = 0;
   double step_own_ = 0;
   Bytes tail_{};
   double step_nanoseconds_ = 0;
