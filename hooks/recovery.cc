@@ -28,11 +28,13 @@ bool CanRunAgain(const TapeOp& op) {
   return op.verified && !op.info->opaque && !op.parallel_region;
 }
 
-// An external can be read again while it lives, unchanged in size and version.
+// An external can be read again while it is unchanged in version, and held by
+// us or alive in its size.
 bool IsUsableExternal(const TapeStorage& storage) {
   if (storage.version->current_version() != storage.version_number) {
     return false;
   }
+  if (IsAvailable(storage)) return true;
   const auto impl = storage.identity.lock();
   return impl && impl->nbytes() == storage.bytes;
 }

@@ -198,8 +198,14 @@ bool Residency::Relieve(Bytes needed) {
     }
     TapeStorage& storage = victim->tape->storages[victim->storage];
     if (storage.spill) {
-      storage.data = c10::Storage();
-      return true;
+      const absl::Status written = tier_->FinishWrite(storage.spill.get());
+      if (written.ok()) {
+        storage.data = c10::Storage();
+        return true;
+      }
+      storage.spill.reset();
+      GiveUpSpilling(written);
+      continue;
     }
     Spill(victim->owner, victim->storage);
   }

@@ -1,5 +1,6 @@
 #include "hooks/saved_tensor.h"
 
+#include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "hooks/busy.h"
@@ -7,6 +8,20 @@
 #include "hooks/runtime_lock.h"
 
 namespace ebbtide {
+namespace {
+
+const char* Hint() {
+  if (torch::autograd::AnomalyMode::is_enabled()) {
+    return "Hint: the backtrace further above shows the operation that failed "
+           "to compute its gradient. The variable in question was changed in "
+           "there or anywhere later. Good luck!";
+  }
+  return "Hint: enable anomaly detection to find the operation that failed to "
+         "compute its gradient, with torch.autograd.set_detect_anomaly(True, "
+         "check_nan=False).";
+}
+
+}  // namespace
 
 SavedTensor::~SavedTensor() {
   if (tape_ == nullptr) return;
@@ -64,10 +79,7 @@ void SavedTensor::CheckVersion() const {
       "one of the variables needed for gradient computation has been modified "
       "by an inplace operation: [",
       shape.toString(), " ", shape.sizes(), "]", made_by, " is at version ",
-      current, "; expected version ", saved_version_,
-      " instead. Hint: enable anomaly detection to find the operation that "
-      "failed to compute its gradient, with "
-      "torch.autograd.set_detect_anomaly(True).");
+      current, "; expected version ", saved_version_, " instead. ", Hint());
 }
 
 }  // namespace ebbtide
