@@ -1,11 +1,13 @@
 """Programs and folders the tests use. A part that was not built is an error."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import harness
+from same import Zygote
 
 
 def installed(path: Path) -> Path:
@@ -42,3 +44,10 @@ def mlp() -> Path:
 def package_copy(package: Path, tmp_path: Path) -> Path:
     """A copy of the package that a test may damage."""
     return Path(shutil.copytree(package, tmp_path / "ebbtide"))
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """Runs cases of programs/ in children of one process that has torch."""
+    with Zygote() as process:
+        yield process

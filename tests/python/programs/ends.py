@@ -1,0 +1,227 @@
+"""Programs for the rules R10 to R12 and for bad input: processes and how they
+end, and a job that prints its result."""
+
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as nnf
+from torch.utils.data import DataLoader, TensorDataset
+
+from programs.pairs import network
+from programs.trial import ROWS, WIDTH, Trial, data, digest, leaf
+
+# mypy: disallow-untyped-calls=False, warn-return-any=False
+
+
+def steps(count: int = 3) -> Tensor:
+    """Trains; the result depends on every step."""
+    w = leaf(ROWS, WIDTH)
+    for step in range(count):
+        h = nnf.dropout((w + step).tanh(), 0.2).exp()
+        loss = (h * h.sin() + h.sigmoid().bernoulli()).sum()
+        loss.backward()
+        with torch.no_grad():
+            assert w.grad is not None
+            w -= 0.01 * w.grad
+        w.grad = None
+    return w.detach()
+
+
+def job(t: Trial) -> None:
+    print("result", digest(steps()))
+    t.note("result", steps())
+
+
+def job_exits_1(t: Trial) -> None:
+    job(t)
+    sys.exit(1)
+
+
+def job_raises(t: Trial) -> None:
+    job(t)
+    w = leaf(ROWS, WIDTH)
+    held = w.tanh().exp()
+    raise ValueError(f"the job's own, {held.shape}")
+
+
+def job_is_killed(t: Trial) -> None:
+    job(t)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def job_is_terminated(t: Trial) -> None:
+    job(t)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def job_leaves_at_once(t: Trial) -> None:
+    job(t)
+    sys.stdout.flush()
+    os._exit(3)
+
+
+def job_on_a_full_disk(t: Trial) -> None:
+    """No file grows past a limit, as on a disk that is full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, resource.RLIM_INFINITY))
+    job(t)
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    )
+
+
+def job_looks_at_its_files(t: Trial) -> None:
+    """The spill file is private and has no name."""
+    w = leaf(1 << 20)
+    loss = (w.tanh().exp() * w.sin()).sum()
+    torch.empty(1 << 20)
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            target = str(link.readlink())
+            status = link.stat()
+        except OSError:  # the folder's own descriptor is closed again
+            continue
+        if target.endswith("(deleted)") or "ebbtide" in target:
+            found.append([target, oct(status.st_mode & 0o777), status.st_nlink])
+    print("files", found)
+    t.gradients("gradient", loss, [w])
+
+
+def r10_data_loader_workers(t: Trial) -> None:
+    w = leaf(WIDTH, WIDTH)
+    rows = TensorDataset(data(512, WIDTH))
+    generator = torch.Generator().manual_seed(1)
+    loader = DataLoader(
+        rows, batch_size=ROWS, shuffle=True, num_workers=2, generator=generator
+    )
+    for epoch in range(2):
+        for number, (x,) in enumerate(loader):
+            h = (x @ w).tanh()
+            loss = (h.exp() * h).sum()
+            t.gradients(f"batch {epoch}.{number}", loss, [w])
+
+
+def child_trains(queue: "SimpleQueue[Any]") -> None:
+    queue.put(digest(steps()))
+
+
+def r10_fork(t: Trial) -> None:
+    """Children that train, forked with a graph alive and copies under way."""
+    w = leaf(1 << 18)
+    context = multiprocessing.get_context("fork")
+    for step in range(3):
+        loss = ((w + step).tanh().exp() * w.sin().exp()).sum()
+        queue: SimpleQueue[Any] = context.SimpleQueue()
+        torch.manual_seed(step)
+        child = context.Process(target=child_trains, args=(queue,))
+        child.start()
+        child.join()
+        t.note(f"child {step}", child.exitcode, queue.get())
+        t.gradients(f"parent {step}", loss, [w])
+
+
+def r10_fork_goes_on_with_the_graph(t: Trial) -> None:
+    """The child runs backward through what the parent has saved."""
+    w = leaf(1 << 18)
+    loss = (w.tanh().exp() * w.sin().exp()).sum()
+    torch.empty(1 << 18)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        loss.backward()
+        os.write(writer, digest(w.grad).encode())
+        os._exit(7)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        t.note("child", status, pipe.read())
+    t.gradients("parent", loss, [w])
+
+
+def r11_exit_with_a_graph_alive(t: Trial) -> None:
+    w = leaf(1 << 20)
+    t.gradients("gradient", (w.tanh().exp() * w.sin()).sum(), [w])
+    graph = (w.tanh().exp() * w.sin().exp()).sum()
+    globals()["kept"] = [w, graph]
+
+
+def r11_exit_while_a_thread_trains(t: Trial) -> None:
+    def train() -> None:
+        w = leaf(1 << 18)
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            (w.tanh().exp() * w.sin()).sum().backward()
+
+    t.note("result", steps())
+    threading.Thread(target=train).start()
+    time.sleep(0.1)
+
+
+def r12_opaque_ops(t: Trial) -> None:
+    """What cannot be repeated is kept or copied, whatever depends on it too."""
+    w = leaf(ROWS, WIDTH)
+
+    def boolean_index(h: Tensor) -> Tensor:
+        return h[h > -2].view(ROWS, WIDTH)
+
+    def noise(h: Tensor) -> Tensor:
+        return nnf.rrelu(h, training=True)
+
+    def uninitialized(h: Tensor) -> Tensor:
+        made = torch.empty_like(h)
+        made[: ROWS // 2] = h[: ROWS // 2]
+        made[ROWS // 2 :] = h[ROWS // 2 :]
+        return made
+
+    def unique(h: Tensor) -> Tensor:
+        values, where = torch.unique(h.detach(), return_inverse=True)
+        return h * values[where]
+
+    def several_written(h: Tensor) -> Tensor:
+        parts = [h * 1, h * 2]
+        torch._foreach_mul_(parts, 2.0)
+        return parts[0] + parts[1].sin()
+
+    def numbers_from_python(h: Tensor) -> Tensor:
+        return h * torch.tensor([[float(i)] for i in range(ROWS)])
+
+    def empty_concatenated(h: Tensor) -> Tensor:
+        return torch.cat([torch.tensor([]), h])
+
+    def read_by_the_script(h: Tensor) -> Tensor:
+        return h * h.sum().item() if h.min().item() < 0 else h
+
+    for op in (
+        boolean_index,
+        noise,
+        uninitialized,
+        unique,
+        several_written,
+        numbers_from_python,
+        empty_concatenated,
+        read_by_the_script,
+    ):
+        for step in range(2):
+            label = f"{op.__name__} {step}"
+            with t.work(label):
+                h = op((w + step).tanh()).exp()
+                t.gradients(label, (h * h.sin()).sum(), [w])
+                del h
+
+
+def fits(t: Trial) -> None:
+    """A second program in a process: what is left of the first is no burden."""
+    model = network()
+    x = data(ROWS, WIDTH)
+    t.train(model.parameters(), lambda step: model(x + step).mean(), steps=8)

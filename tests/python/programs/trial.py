@@ -1,0 +1,135 @@
+"""What a case uses: notes of every result, and training steps."""
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import ebbtide
+
+# A storage below 64 KiB is never managed; this one has twice that.
+ROWS, WIDTH = 128, 256
+
+
+def digest(value: object) -> str:
+    """SHA-256 over type, shape and bytes."""
+    if isinstance(value, Tensor):
+        dense = value.detach().contiguous()
+        data = dense.reshape(-1).view(torch.uint8).numpy().tobytes()
+        text = f"{value.dtype} {tuple(value.shape)}".encode()
+        return hashlib.sha256(text + data).hexdigest()[:16]
+    return repr(value)
+
+
+def leaf(*shape: int, seed: int = 0, low: float = -1, high: float = 1) -> Tensor:
+    """A parameter whose values do not depend on the default generator."""
+    drawn = torch.rand(*shape, generator=torch.Generator().manual_seed(seed))
+    return (drawn * (high - low) + low).requires_grad_()
+
+
+def data(*shape: int, seed: int = 0, low: float = -1, high: float = 1) -> Tensor:
+    return leaf(*shape, seed=seed, low=low, high=high).detach()
+
+
+class Trial:
+    """Results of one case in one process."""
+
+    def __init__(self, result: Path) -> None:
+        self._result = result
+        self._notes: list[tuple[str, list[str]]] = []
+        self._work: dict[str, dict[str, int]] = {}
+
+    def note(self, label: str, *values: object) -> None:
+        """Values that have to be equal, bit for bit, in every mode."""
+        self._notes.append((label, [digest(value) for value in values]))
+
+    def write(self) -> None:
+        result = {
+            "notes": self._notes,
+            "work": self._work,
+            "report": ebbtide.report(),
+        }
+        self._result.write_text(json.dumps(result))
+
+    @contextmanager
+    def work(self, label: str) -> Iterator[None]:
+        """Says apart from the rest what ebbtide does in this block."""
+        before = counts()
+        yield
+        after = counts()
+        self._work[label] = {name: after[name] - before[name] for name in after}
+
+    def gradients(
+        self, label: str, loss: Tensor, leaves: Iterable[Tensor], **options: Any
+    ) -> None:
+        """Runs backward and notes what it gives."""
+        leaves = list(leaves)
+        loss.backward(**options)  # type: ignore[no-untyped-call]
+        self.note(label, loss, *(tensor.grad for tensor in leaves))
+        for tensor in leaves:
+            tensor.grad = None
+
+    def train(
+        self,
+        parameters: Iterable[Tensor],
+        forward: Callable[[int], Tensor],
+        *,
+        steps: int = 3,
+        between: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """Steps of gradient descent; notes loss and gradients of each."""
+        held: Sequence[Tensor] = list(parameters)
+        for step in range(steps):
+            loss = forward(step)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.note(f"step {step}", loss, *(p.grad for p in held))
+            del loss
+            with torch.no_grad():
+                for p in held:
+                    if p.grad is not None:
+                        p -= 0.05 * p.grad
+                        p.grad = None
+            between(step)
+            await_planner()
+        self.note("generator", torch.rand(3))
+
+
+def counts() -> dict[str, int]:
+    report = ebbtide.report()
+    tiers = report.get("bytes_by_tier", {})
+    return {
+        "replayed": report.get("ops_replayed", 0),
+        "dropped": tiers.get("dropped", 0),
+        "spilled": report.get("bytes_spilled", 0),
+        "pairs": report.get("steps", 0),
+    }
+
+
+def await_planner() -> None:
+    """Lets the planning thread end, so that the next step can use its plan."""
+    end = time.monotonic() + 30
+    while planner_runs() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def planner_runs() -> bool:
+    for name in Path("/proc/self/task").glob("*/comm"):
+        try:
+            if name.read_text().strip() == "ebbtide-plan":
+                return True
+        except OSError:  # that thread has just ended
+            continue
+    return False
+
+
+def in_thread(function: Callable[[], None]) -> None:
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()

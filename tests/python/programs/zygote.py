@@ -1,0 +1,102 @@
+"""Runs training programs in forked children of a process that has torch.
+
+Importing torch takes longer than all the cases. Reads one job per line of
+standard input ({"case": "module.function", "env": {..}, "threads": n,
+"seconds": limit, "finish": bool}) and answers each with one line: how the child
+ended, what it wrote to standard error, and what its case noted. The parent runs
+no op and starts no thread, so a child is as good as a fresh process. Without
+"finish" a child skips the end of the interpreter and of the libraries, which
+takes longer than most cases.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+
+import torch
+
+from ebbtide import _entry
+from programs.trial import Trial
+
+
+def child(job: dict[str, Any], folder: Path) -> int:
+    """What the child does; its result is the exit status of the process."""
+    os.environ.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
+    os.environ.update(job["env"])
+    _entry.start()
+    torch.set_num_threads(job["threads"])
+    torch.manual_seed(1)
+    module, _, name = job["case"].rpartition(".")
+    trial = Trial(folder / "result.json")
+    try:
+        getattr(importlib.import_module(f"programs.{module}"), name)(trial)
+    except Exception:
+        traceback.print_exc()
+        return 70
+    trial.write()
+    if not job["finish"]:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    return 0
+
+
+def wait(pid: int, seconds: float) -> int | str:
+    """The exit status, negative for a signal, or "hangs"."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return "hangs"
+
+
+def enter(folder: Path) -> None:
+    """Gives the child's standard streams to files of its own."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, stream in ((1, "output"), (2, "errors")):
+        os.dup2(os.open(folder / stream, os.O_CREAT | os.O_WRONLY, 0o600), number)
+
+
+def serve(job: dict[str, Any]) -> None:
+    # Not a context manager: the child leaves through here as well.
+    folder = Path(tempfile.mkdtemp())
+    pid = os.fork()
+    if pid == 0:
+        enter(folder)
+        raise SystemExit(child(job, folder))
+    answer = {"exit": wait(pid, job["seconds"])}
+    for stream in ("output", "errors"):
+        answer[stream] = (folder / stream).read_text(errors="replace")
+    result = folder / "result.json"
+    answer |= json.loads(result.read_text()) if result.exists() else {}
+    shutil.rmtree(folder)
+    print(json.dumps(answer), flush=True)
+
+
+def main() -> None:
+    # Many parts of torch import this when they are first used: once is enough.
+    importlib.import_module("torch._dynamo")
+    gc.freeze()  # a child's collections leave what was imported alone
+    with contextlib.suppress(KeyboardInterrupt):
+        for line in sys.stdin:
+            serve(json.loads(line))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Runs cases of tests/python/programs unmanaged and managed, and compares."""
+
+import contextlib
+import dataclasses
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import harness
+from run import PYTHON, clean_environment
+
+# A budget that nothing fits: whatever can be evicted is, at every allocation.
+FORCED = {"EBBTIDE_BUDGET": "64KiB", "EBBTIDE_LOG": "line"}
+RECOMPUTE = FORCED | {"EBBTIDE_SPILL_DIR": "none"}
+SPILL = harness.ROOT / "build"  # on disk, where /tmp need not be
+SPILLING = FORCED | {"EBBTIDE_SPILL_DIR": str(SPILL)}
+
+
+@dataclasses.dataclass
+class Outcome:
+    """How one case ended in one mode."""
+
+    exit: int | str
+    errors: str
+    output: str
+    notes: list[tuple[str, list[str]]] = dataclasses.field(default_factory=list)
+    work: dict[str, dict[str, int]] = dataclasses.field(default_factory=dict)
+    report: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def replayed(self) -> int:
+        return int(self.report["ops_replayed"])
+
+    @property
+    def dropped(self) -> int:
+        return int(self.report["bytes_by_tier"]["dropped"])
+
+    @property
+    def spilled(self) -> int:
+        return int(self.report["bytes_spilled"])
+
+    @property
+    def state(self) -> str:
+        return str(self.report["state"])
+
+    @property
+    def lines(self) -> list[str]:
+        """What was said by ebbtide, the closing line included."""
+        lines = self.errors.splitlines()
+        return [line for line in lines if line.startswith("ebbtide:")]
+
+
+class Zygote:
+    """A process that has torch and forks a child per case."""
+
+    def __enter__(self) -> "Zygote":
+        self._stack = contextlib.ExitStack()
+        self._process = self._stack.enter_context(
+            subprocess.Popen(
+                [PYTHON, "-m", "programs.zygote"],
+                cwd=Path(__file__).parent,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=clean_environment(),
+                text=True,
+            )
+        )
+        self._plain: dict[str, Outcome] = {}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._stack.close()
+
+    def run(
+        self,
+        case: str,
+        env: Mapping[str, str] | None = None,
+        *,
+        threads: int = 1,
+        finish: bool = False,
+    ) -> Outcome:
+        """Runs `case` ("module.function") with these variables.
+
+        `finish`: to the very end of the process, closing line included.
+        """
+        job = {
+            "case": case,
+            "env": dict(env or {}),
+            "threads": threads,
+            "seconds": 20,
+            "finish": finish,
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        answer["notes"] = [(label, v) for label, v in answer.get("notes", [])]
+        return Outcome(**answer)
+
+    def plain(self, case: str, *, threads: int = 1) -> Outcome:
+        """The case unmanaged; the control, two runs being equal, is checked."""
+        key = f"{case} {threads}"
+        if key not in self._plain:
+            first, second = (self.run(case, threads=threads) for _ in range(2))
+            assert first.exit == 0, first.errors
+            assert first.notes, f"{case} notes nothing"
+            assert first.notes == second.notes, f"{case} differs without ebbtide"
+            assert first.lines == []
+            self._plain[key] = first
+        return self._plain[key]
+
+    def same(self, case: str, env: Mapping[str, str], *, threads: int = 1) -> Outcome:
+        """The case with these variables; fails unless all notes are equal."""
+        plain = self.plain(case, threads=threads)
+        managed = self.run(case, env, threads=threads)
+        assert managed.exit == 0, (managed.exit, managed.errors)
+        differ = [
+            label
+            for (label, expected), (_, got) in zip(
+                plain.notes, managed.notes, strict=True
+            )
+            if expected != got
+        ]
+        assert differ == [], f"{case}: {differ} differ from the unmanaged run"
+        assert [label for label, _ in plain.notes] == [n for n, _ in managed.notes]
+        assert managed.report, managed.errors
+        return managed
+
+    def recomputed(self, case: str, *, threads: int = 1) -> Outcome:
+        """The case with everything that can be recomputed dropped."""
+        done = self.same(case, RECOMPUTE, threads=threads)
+        assert done.replayed > 0, f"{case}: nothing was recomputed"
+        return done
+
+    def spilled(self, case: str, *, threads: int = 1) -> Outcome:
+        """The case with everything dropped or spilled, whichever is cheaper."""
+        done = self.same(case, SPILLING, threads=threads)
+        assert done.replayed + done.spilled > 0, f"{case}: nothing was evicted"
+        return done
+
+    def forced(self, case: str) -> tuple[Outcome, Outcome]:
+        """Both of the above."""
+        return self.recomputed(case), self.spilled(case)
+
+    def planned(self, case: str, folder: str, share: float = 0.6) -> Outcome:
+        """The case at a budget that needs a plan: `share` of its activations."""
+        counted = self.same(case, {"EBBTIDE_RECORD": "/dev/null"})
+        persistent = counted.report["persistent"]
+        budget = persistent + int(counted.report["peak_activations"] * share)
+        env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_SPILL_DIR": folder}
+        done = self.same(case, env)
+        assert done.state == "active", done.report
+        assert done.replayed + done.spilled > 0, f"{case}: nothing was evicted"
+        return done

@@ -1,0 +1,81 @@
+"""Traps: what scripts do that a memory manager can trip over."""
+
+import pytest
+
+from same import FORCED, Zygote
+
+# Not all of them hold yet; they gate nothing until they do.
+pytestmark = pytest.mark.long
+
+
+def test_trap_control_two_unmanaged_runs_are_equal(zygote: Zygote) -> None:
+    for threads in (1, 2):
+        zygote.plain("traps.control", threads=threads)
+        zygote.recomputed("traps.control", threads=threads)
+        zygote.spilled("traps.control", threads=threads)
+
+
+def test_trap_swapped_tensors_have_no_weak_references(zygote: Zygote) -> None:
+    zygote.forced("traps.swap_tensors")
+
+
+def test_trap_observers_stay_while_threads_run(zygote: Zygote) -> None:
+    zygote.forced("traps.threads_of_the_script")
+
+
+def test_trap_passes_begin_and_end_on_other_threads(zygote: Zygote) -> None:
+    zygote.same("traps.backward_on_another_thread", FORCED)
+
+
+def test_trap_the_profiler_still_sees_allocations(zygote: Zygote) -> None:
+    zygote.same("traps.profiler_sees_memory", {"EBBTIDE_BUDGET": "8GiB"})
+    zygote.forced("traps.profiler_sees_memory")
+
+
+def test_trap_side_threads_leave_wrapped_storages_alone(zygote: Zygote) -> None:
+    zygote.forced("traps.wrappers_of_storages")
+
+
+def test_trap_saved_tensors_are_there_for_the_script(zygote: Zygote) -> None:
+    zygote.forced("traps.saved_tensors_read_by_the_script")
+
+
+def test_trap_the_version_check_keeps_its_words(zygote: Zygote) -> None:
+    expected = zygote.plain("traps.version_check")
+    errors = [v for _, values in expected.notes for v in values if "modified" in v]
+    assert len(errors) >= 6
+    zygote.forced("traps.version_check")
+    zygote.same("traps.version_check", {"EBBTIDE_BUDGET": "8GiB"})
+
+
+def test_trap_tensors_that_are_not_plain_are_kept(zygote: Zygote) -> None:
+    zygote.forced("traps.tensors_that_are_not_plain")
+
+
+@pytest.mark.parametrize("case", ["global_settings", "thread_count_changes"])
+def test_trap_settings_differ_between_the_passes(zygote: Zygote, case: str) -> None:
+    zygote.forced(f"traps.{case}")
+
+
+def test_trap_ops_of_the_script_run_once(zygote: Zygote) -> None:
+    zygote.forced("traps.ops_of_the_script_run_once")
+
+
+def test_trap_bytes_written_behind_the_dispatcher(zygote: Zygote) -> None:
+    zygote.forced("traps.written_behind_the_dispatcher")
+
+
+def test_trap_storages_change_their_size(zygote: Zygote) -> None:
+    zygote.forced("traps.storages_that_change_size")
+
+
+def test_trap_hooks_of_others_come_first(zygote: Zygote) -> None:
+    zygote.forced("pairs.checkpointed")
+
+
+def test_trap_idle_ends_where_steps_grow(zygote: Zygote) -> None:
+    budget = {"EBBTIDE_BUDGET": "12MiB", "EBBTIDE_SPILL_DIR": "none"}
+    done = zygote.same("traps.idle_then_awake", budget)
+    assert done.replayed > 0
+    assert done.state == "idle"
+    assert done.report["over_budget_steps"] == 0
