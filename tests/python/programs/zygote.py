@@ -63,11 +63,14 @@ def wait(pid: int, seconds: float) -> int | str:
         time.sleep(0.005)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
+    with contextlib.suppress(ProcessLookupError):  # its own children, if any
+        os.killpg(pid, signal.SIGKILL)
     return "hangs"
 
 
 def enter(folder: Path) -> None:
-    """Gives the child's standard streams to files of its own."""
+    """Gives the child standard streams and a process group of its own."""
+    os.setpgid(0, 0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number, stream in ((1, "output"), (2, "errors")):
         os.dup2(os.open(folder / stream, os.O_CREAT | os.O_WRONLY, 0o600), number)
