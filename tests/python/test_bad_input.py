@@ -9,9 +9,6 @@ import harness
 from run import PYTHON, our_lines, run
 from same import FORCED, SPILL, SPILLING, Outcome, Zygote
 
-# Not all of them hold yet; they gate nothing until they do.
-pytestmark = pytest.mark.long
-
 
 def unchanged(zygote: Zygote, env: dict[str, str], finish: bool = False) -> Outcome:
     """The job to its end; status and output are the unmanaged run's."""

@@ -4,9 +4,6 @@ import pytest
 
 from same import Outcome, Zygote
 
-# Not all of them hold yet; they gate nothing until they do.
-pytestmark = pytest.mark.long
-
 WAYS = ["plain", "autocast", "twice", "double"]
 
 

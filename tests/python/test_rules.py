@@ -4,8 +4,8 @@ import pytest
 
 from same import FORCED, SPILL, Outcome, Zygote
 
-# Not all of them hold yet; they gate nothing until they do.
-pytestmark = pytest.mark.long
+# Does not hold yet, and gates nothing until it does: ./dev long runs it.
+NOT_YET = pytest.mark.long
 
 
 def idle(outcome: Outcome) -> set[str]:
@@ -96,6 +96,7 @@ def test_r09_several_graphs_are_normal_life(zygote: Zygote, case: str) -> None:
     zygote.forced(f"pairs.r09_{case}")
 
 
+@NOT_YET
 @pytest.mark.parametrize(
     "case", ["data_loader_workers", "fork", "fork_goes_on_with_the_graph"]
 )
@@ -151,11 +152,13 @@ def test_all_rules_hold_when_a_plan_is_followed(zygote: Zygote, folder: str) -> 
     assert zygote.planned(case, folder).state == "active"
 
 
+@NOT_YET
 def test_r03_batches_of_one_tensor_are_the_same_step(zygote: Zygote) -> None:
     case = "pairs.planned_batches_of_one_tensor"
     zygote.planned(case, "none")
 
 
+@NOT_YET
 def test_all_rules_hold_between_steps_that_are_not_planned(zygote: Zygote) -> None:
     case = "pairs.planned_other_programs_between"
     assert zygote.planned(case, "none").replayed > 0

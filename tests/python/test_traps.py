@@ -4,8 +4,8 @@ import pytest
 
 from same import FORCED, Zygote
 
-# Not all of them hold yet; they gate nothing until they do.
-pytestmark = pytest.mark.long
+# Does not hold yet, and gates nothing until it does: ./dev long runs it.
+NOT_YET = pytest.mark.long
 
 
 def test_trap_control_two_unmanaged_runs_are_equal(zygote: Zygote) -> None:
@@ -40,6 +40,7 @@ def test_trap_saved_tensors_are_there_for_the_script(zygote: Zygote) -> None:
     zygote.forced("traps.saved_tensors_read_by_the_script")
 
 
+@NOT_YET
 def test_trap_the_version_check_keeps_its_words(zygote: Zygote) -> None:
     expected = zygote.plain("traps.version_check")
     errors = [v for _, values in expected.notes for v in values if "modified" in v]
@@ -52,15 +53,20 @@ def test_trap_tensors_that_are_not_plain_are_kept(zygote: Zygote) -> None:
     zygote.forced("traps.tensors_that_are_not_plain")
 
 
-@pytest.mark.parametrize("case", ["global_settings", "thread_count_changes"])
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param("global_settings", marks=NOT_YET), "thread_count_changes"],
+)
 def test_trap_settings_differ_between_the_passes(zygote: Zygote, case: str) -> None:
     zygote.forced(f"traps.{case}")
 
 
+@NOT_YET
 def test_trap_ops_of_the_script_run_once(zygote: Zygote) -> None:
     zygote.forced("traps.ops_of_the_script_run_once")
 
 
+@NOT_YET
 def test_trap_bytes_written_behind_the_dispatcher(zygote: Zygote) -> None:
     zygote.forced("traps.written_behind_the_dispatcher")
 
@@ -69,10 +75,16 @@ def test_trap_storages_change_their_size(zygote: Zygote) -> None:
     zygote.forced("traps.storages_that_change_size")
 
 
+@NOT_YET
+def test_trap_a_leaf_is_given_other_data(zygote: Zygote) -> None:
+    zygote.forced("traps.leaf_given_other_data")
+
+
 def test_trap_hooks_of_others_come_first(zygote: Zygote) -> None:
     zygote.forced("pairs.checkpointed")
 
 
+@NOT_YET
 def test_trap_idle_ends_where_steps_grow(zygote: Zygote) -> None:
     budget = {"EBBTIDE_BUDGET": "12MiB", "EBBTIDE_SPILL_DIR": "none"}
     done = zygote.same("traps.idle_then_awake", budget)

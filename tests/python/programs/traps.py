@@ -327,10 +327,6 @@ def storages_that_change_size(t: Trial) -> None:
         x.resize_(4)
         x = x.new_empty(0)
         t.gradients(f"input {step}", loss, [w])
-        other = nn.Parameter(w.detach().clone())
-        loss = (other.tanh() * other.sin()).sum()
-        other.data = torch.zeros(ROWS, WIDTH)
-        t.gradients(f"leaf {step}", loss, [other])
         held = torch.zeros(ROWS, WIDTH)
         loss = ((held + w).tanh().exp()).sum()
         held.set_(torch.ones(3))  # type: ignore[call-overload]
@@ -339,6 +335,16 @@ def storages_that_change_size(t: Trial) -> None:
         loss = (shared.tanh().exp() * w).sum()
         shared.share_memory_()
         t.gradients(f"shared {step}", loss, [shared, w])
+
+
+def leaf_given_other_data(t: Trial) -> None:
+    """PyTorch saves a leaf as the variable that it is, not as its bytes."""
+    w = leaf(ROWS, WIDTH)
+    for step in range(2):
+        other = nn.Parameter(w.detach().clone())
+        loss = (other.tanh().exp() * other.sin()).sum()
+        other.data = torch.zeros(ROWS, WIDTH)
+        t.gradients(f"leaf {step}", loss, [other])
 
 
 def idle_then_awake(t: Trial) -> None:
