@@ -86,6 +86,8 @@ OpInfo* MakeOpInfo(const c10::OperatorName& operator_name) {
   info->uninitialized = absl::StrContains(base, "empty");
   info->overwrites = In(kOverwriting, base);
   if (info->uninitialized || In(kOpaque, base)) info->opaque = true;
+  // The script's own ops may count, log or draw: they run as often as it says.
+  if (!absl::StartsWith(operator_name.name, "aten::")) info->opaque = true;
   return info;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "allocator/torch_cpu_allocator.h"
@@ -116,7 +117,8 @@ void Runtime::AfterForkInParent() {
 void Runtime::AfterForkInChild() {
   RunLog::Global().AfterForkInChild();
   HostAllocator::Global().AfterFork();
-  RuntimeLock::Mutex().unlock();
+  // Its owner is a thread id that the child does not have: it is made anew.
+  new (&RuntimeLock::Mutex()) std::recursive_timed_mutex;
   Global().state_ = State::kOff;
   Global().settings_.log = Settings::Log::kOff;
   Global().settings_.report.clear();
@@ -145,6 +147,7 @@ void Runtime::BeginPair() {
   Decide();
   if (quiet_pairs_ >= 2 && peak <= *settings_.budget) {
     tape_.reset();
+    complete_ = false;
     Sleep(peak);
     return;
   }
@@ -165,7 +168,7 @@ void Runtime::CloseStep() {
     plan_run_.reset();
     watch_.EndStep();
     report_.step_times.push_back(now - step_began_);
-    if (complete_) CompareWithDemand(now - step_began_);
+    if (complete_ && tape_ != nullptr) CompareWithDemand(now - step_began_);
     if (settings_.budget && TheLedger().Peak() > *settings_.budget) {
       ++report_.over_budget_steps;
     }
