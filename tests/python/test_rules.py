@@ -96,7 +96,6 @@ def test_r09_several_graphs_are_normal_life(zygote: Zygote, case: str) -> None:
     zygote.forced(f"pairs.r09_{case}")
 
 
-@NOT_YET
 @pytest.mark.parametrize(
     "case", ["data_loader_workers", "fork", "fork_goes_on_with_the_graph"]
 )
@@ -158,7 +157,6 @@ def test_r03_batches_of_one_tensor_are_the_same_step(zygote: Zygote) -> None:
     zygote.planned(case, "none")
 
 
-@NOT_YET
 def test_all_rules_hold_between_steps_that_are_not_planned(zygote: Zygote) -> None:
     case = "pairs.planned_other_programs_between"
     assert zygote.planned(case, "none").replayed > 0

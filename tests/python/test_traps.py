@@ -61,7 +61,6 @@ def test_trap_settings_differ_between_the_passes(zygote: Zygote, case: str) -> N
     zygote.forced(f"traps.{case}")
 
 
-@NOT_YET
 def test_trap_ops_of_the_script_run_once(zygote: Zygote) -> None:
     zygote.forced("traps.ops_of_the_script_run_once")
 
