@@ -47,16 +47,11 @@ class CpuAllocator final : public c10::Allocator {
   }
 };
 
-CpuAllocator* ours = nullptr;
-
 }  // namespace
 
 void InstallCpuAllocator() {
-  ours = new CpuAllocator;
-  c10::SetCPUAllocator(ours, /*priority=*/100);
+  c10::SetCPUAllocator(new CpuAllocator, /*priority=*/100);
 }
-
-bool CpuAllocatorIsOurs() { return c10::GetCPUAllocator() == ours; }
 
 bool IsFromOurAllocator(const c10::Storage& storage) {
   const c10::DeleterFnPtr deleter = storage.data_ptr().get_deleter();

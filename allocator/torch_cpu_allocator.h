@@ -11,9 +11,6 @@ namespace ebbtide {
 // Replaces c10's CPU allocator. Tensors made before keep their own deleters.
 void InstallCpuAllocator();
 
-// False once somebody has replaced it.
-bool CpuAllocatorIsOurs();
-
 // Whether freeing the storage gives its bytes back to our allocator.
 bool IsFromOurAllocator(const c10::Storage& storage);
 

@@ -93,6 +93,4 @@ void InstallEngine() {
   torch::autograd::set_default_engine_stub(&Stub);
 }
 
-bool EngineIsOurs() { return &Engine::get_default_engine() == &Stub(); }
-
 }  // namespace ebbtide

@@ -8,9 +8,6 @@ namespace ebbtide {
 // Replaces the process's default engine stub; after torch._C is initialised.
 void InstallEngine();
 
-// True while the installed stub is still ours.
-bool EngineIsOurs();
-
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_HOOKS_ENGINE_H_

@@ -30,10 +30,8 @@ class SpillSlot {
   SpillSlot(const SpillSlot&) = delete;
   SpillSlot& operator=(const SpillSlot&) = delete;
 
-  Bytes size() const { return size_; }
   bool IsWritten() const { return Ended(write_); }
   bool IsReading() const { return read_ != nullptr; }
-  bool IsRead() const { return read_ != nullptr && Ended(read_); }
 
  private:
   friend class HostTier;
@@ -75,7 +73,6 @@ class HostTier {
   double ReadBandwidth() const;
   Bytes bytes_written() const { return bytes_written_; }
   Bytes in_flight() const { return out_.in_flight() + back_.in_flight(); }
-  const SpillFile& file() const { return *file_; }
 
  private:
   explicit HostTier(std::unique_ptr<SpillFile> file);

@@ -155,7 +155,6 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
   op.grad_mode = at::GradMode::is_enabled();
   op.threads = at::get_num_threads();
   op.parallel_region = at::in_parallel_region();
-  op.packs_before = tape->packed.size();
   op.signature = absl::HashOf(info, op.grad_mode, op.threads);
   const auto inputs = event.inputs();
   op.arguments.reserve(inputs.size());

@@ -86,8 +86,6 @@ struct TapeOp {
   // of it, and what was beyond its arguments and outputs.
   Bytes other{};
   Bytes scratch{};
-  // Autograd's packs seen before it began; see SavedTensor.
-  int packs_before = 0;
 };
 
 struct TapeStorage {
