@@ -88,7 +88,8 @@ def test_an_unwritable_spill_directory_is_refused(
 
 
 def test_a_spill_limit_is_reached_during_the_run(zygote: Zygote) -> None:
-    done = unchanged(zygote, SPILLING | {"EBBTIDE_SPILL_LIMIT": "130KiB"}, True)
+    case = "ends.job_that_must_spill"
+    done = zygote.same(case, SPILLING | {"EBBTIDE_SPILL_LIMIT": "130KiB"})
     said = [line for line in done.lines if "no more spilling" in line]
     assert len(said) == 1, done.errors
     assert "130" in said[0] or "limit" in said[0]

@@ -1,6 +1,7 @@
 """Programs for the rules R10 to R12 and for bad input: processes and how they
 end, and a job that prints its result."""
 
+import functools
 import multiprocessing
 import os
 import resource
@@ -70,11 +71,21 @@ def job_leaves_at_once(t: Trial) -> None:
     os._exit(3)
 
 
+def job_that_must_spill(t: Trial) -> None:
+    """Nothing that is saved can be recomputed, whatever copies cost."""
+    w = leaf(ROWS, WIDTH)
+    everything = torch.ones(ROWS, WIDTH, dtype=torch.bool)
+    for step in range(3):
+        parts = ((w + step + i)[everything] for i in range(4))
+        loss = functools.reduce(torch.mul, parts).sum()
+        t.gradients(f"step {step}", loss, [w])
+
+
 def job_on_a_full_disk(t: Trial) -> None:
     """No file grows past a limit, as on a disk that is full."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, resource.RLIM_INFINITY))
-    job(t)
+    job_that_must_spill(t)
     resource.setrlimit(
         resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     )
