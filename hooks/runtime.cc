@@ -200,14 +200,18 @@ void Runtime::CompareWithDemand(double seconds) {
 }
 
 void Runtime::Decide() {
-  if (tape_ == nullptr || !settings_.budget) return;
+  if (tape_ == nullptr) return;
+  repeated_ = complete_ && tape_->hash == signature_;
+  KeepLeastTimes();
+  signature_ = tape_->hash;
+  if (!settings_.budget) {
+    if (repeated_ && profiled_.insert(signature_).second) TakeProfile();
+    return;
+  }
   const int64_t evictions =
       residency_.counts().drops + residency_.counts().spills;
   quiet_pairs_ = evictions == evictions_ ? quiet_pairs_ + 1 : 0;
   evictions_ = evictions;
-  repeated_ = complete_ && tape_->hash == signature_;
-  KeepLeastTimes();
-  signature_ = tape_->hash;
   state_ = State::kWatch;
   residency_.VerifyRebuilds(settings_.verify_every > 0 &&
                             report_.steps % settings_.verify_every == 0);
@@ -239,16 +243,20 @@ void Runtime::KeepLeastTimes() {
   }
 }
 
-void Runtime::StartPlanning() {
+MeasuredProfile Runtime::TakeProfile() {
   const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
+  MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
+  RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(measured.profile));
+  return measured;
+}
+
+void Runtime::StartPlanning() {
   // Demand eviction makes up for what the prediction misses.
   const int64_t margin =
       std::max<int64_t>(Count(*settings_.budget) / 100, 1 << 20);
-  MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
-  RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(measured.profile));
-  planning_.Start(*tape_, std::move(measured),
+  planning_.Start(*tape_, TakeProfile(),
                   {.budget = *settings_.budget - Bytes{margin},
-                   .allow_offload = tier != nullptr});
+                   .allow_offload = residency_.CanSpill()});
 }
 
 void Runtime::FollowPlan() {

@@ -86,6 +86,7 @@ class Runtime final : public TapeListener {
   void CloseStep();
   void Decide();
   void KeepLeastTimes();
+  MeasuredProfile TakeProfile();
   void StartPlanning();
   void FollowPlan();
   // A plan is followed only while it is no slower than demand eviction.
@@ -95,6 +96,7 @@ class Runtime final : public TapeListener {
   void FillReport();
   void BeginWrites(Tape* tape, int op);
   bool IsMoot(const Tape& tape, int op) const;
+  bool IsToBeTried(const TapeOp& op) const;
   void NoteOutputs(Tape* tape, int op, const std::vector<at::Tensor>& outputs);
 
   std::atomic<State> state_ = State::kOff;
@@ -129,6 +131,8 @@ class Runtime final : public TapeListener {
   };
   absl::flat_hash_map<uint64_t, StepTimes> step_times_;
   absl::flat_hash_set<uint64_t> proven_;  // signatures whose plan was shadowed
+  // Without a budget: signatures whose profile is in the trace.
+  absl::flat_hash_set<uint64_t> profiled_;
   Bytes worst_overrun_{};
   double step_began_ = 0;  // seconds; 0: no pair yet
   std::thread::id owner_;

@@ -161,7 +161,7 @@ void Runtime::BeginWrites(Tape* tape, int index) {
       AddWriter(tape, index, t);
     }
   }
-  if (!op.fresh_self && !op.foreign && verifier_.IsUnknown(op)) {
+  if (!op.fresh_self && !op.foreign && IsToBeTried(op)) {
     const AllocationKind scratch(Kind::kScratch);
     preimage_ = CopyOf(c10::Storage(
         tape->storages[op.arguments[0].tensors[0].storage].identity.lock()));
@@ -201,6 +201,10 @@ void Runtime::NoteOutputs(Tape* tape, int index,
   }
 }
 
+bool Runtime::IsToBeTried(const TapeOp& op) const {
+  return settings_.budget.has_value() && verifier_.IsUnknown(op);
+}
+
 // Views and ops without a tensor result are no part of any recipe.
 bool Runtime::IsMoot(const Tape& tape, int index) const {
   const TapeOp& op = tape.ops[index];
@@ -230,10 +234,11 @@ void Runtime::OnOpEnd(Tape* tape, int index,
   watch_.EndOp(index);
   tape->clock += op.nanoseconds;
   op.hash = tape->hash = HashOp(*tape, op);
-  if (!op.foreign && !outputs.empty() && settings_.budget) {
+  if (!op.foreign && !outputs.empty()) {
     const AllocationKind scratch(Kind::kScratch);
-    if (verifier_.IsUnknown(op)) verifier_.Try(*tape, op, outputs, preimage_);
-    op.verified = verifier_.IsVerified(op);
+    if (IsToBeTried(op)) verifier_.Try(*tape, op, outputs, preimage_);
+    // Without a budget nothing is evicted: profiles may hope for the best.
+    op.verified = !settings_.budget || verifier_.IsVerified(op);
   }
   preimage_ = c10::Storage();
   residency_.Reap();
