@@ -7,7 +7,8 @@
 namespace ebbtide {
 namespace {
 
-thread_local Kind kind_here = Kind::kOther;
+// Read at every allocation; see hooks/busy.h.
+[[gnu::tls_model("initial-exec")]] thread_local Kind kind_here = Kind::kOther;
 
 void DeleteSmall(void* block) {
   // What torch.profiler's profile_memory reads; it looks at its own switch.

@@ -15,7 +15,10 @@ class Busy {
   static bool IsSet() { return busy_; }
 
  private:
-  static inline thread_local bool busy_ = false;
+  // Read several times per op; so few bytes fit into what the loader keeps free
+  // for libraries that are opened late.
+  [[gnu::tls_model("initial-exec")]] static inline thread_local bool busy_ =
+      false;
   bool outer_;
 };
 

@@ -21,7 +21,7 @@ struct Frame {
   Tape* tape = nullptr;
   int op = -1;
 };
-thread_local Frame frame;
+[[gnu::tls_model("initial-exec")]] thread_local Frame frame;
 
 TapeListener* listener = nullptr;
 at::CallbackHandle handle = 0;
@@ -150,7 +150,8 @@ void ReportForeignWrites(const at::RecordFunction& event) {
 }
 
 void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
-  TapeOp op;
+  const int index = tape->ops.size();
+  TapeOp& op = tape->ops.emplace_back();
   op.info = info;
   op.grad_mode = at::GradMode::is_enabled();
   op.threads = at::get_num_threads();
@@ -168,11 +169,8 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
     std::lock_guard<std::mutex> lock(generator.mutex());
     op.random_state = generator.get_state();
   }
-  tape->ops.push_back(std::move(op));
-  frame = {.event = &event,
-           .tape = tape,
-           .op = static_cast<int>(tape->ops.size()) - 1};
-  listener->OnOpBegin(tape, frame.op);
+  frame = {.event = &event, .tape = tape, .op = index};
+  listener->OnOpBegin(tape, index);
 }
 
 void Start(const at::RecordFunction& event) {
@@ -196,6 +194,7 @@ void End(const at::RecordFunction& event) {
   const Frame ended = frame;
   frame = Frame();
   std::vector<at::Tensor> outputs;
+  outputs.reserve(event.outputs().size());
   for (const c10::IValue& value : event.outputs()) {
     AppendTensors(value, &outputs);
   }

@@ -151,7 +151,9 @@ void Runtime::BeginPair() {
     Sleep(peak);
     return;
   }
-  tape_ = std::make_shared<Tape>();
+  auto tape = std::make_shared<Tape>();
+  if (tape_ != nullptr) tape->Reserve(*tape_);
+  tape_ = std::move(tape);
   residency_.Add(tape_);
   watch_.BeginPair(tape_.get());
   in_pair_ = true;

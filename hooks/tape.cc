@@ -45,6 +45,13 @@ bool IsPlainTensor(const at::Tensor& tensor) {
   return !tensor.is_quantized();
 }
 
+void Tape::Reserve(const Tape& last) {
+  ops.reserve(last.ops.size());
+  storages.reserve(last.storages.size());
+  by_identity.reserve(last.by_identity.size());
+  packed.reserve(last.packed.size());
+}
+
 int Tape::Find(const c10::Storage& storage) const {
   auto entry = by_identity.find(storage.unsafeGetStorageImpl());
   return entry == by_identity.end() ? -1 : entry->second;

@@ -151,6 +151,8 @@ struct Tape {
   uint64_t hash = 0;        // rolling hash of the signatures of its ops
   double clock = 0;         // sum of nanoseconds of its ops
 
+  // Takes the room that `last` needed.
+  void Reserve(const Tape& last);
   // Index of the storage, or -1 where the tape has not seen it.
   int Find(const c10::Storage& storage) const;
   // As Find; an unseen storage becomes an external.
