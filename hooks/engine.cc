@@ -65,7 +65,9 @@ class DelegatingEngine final : public Engine {
         torch::autograd::get_current_graph_task_id() != -1) {
       return nullptr;
     }
-    return std::make_unique<SavedTensor>();
+    const auto position = Runtime::Global().NextSave();
+    if (!position) return nullptr;
+    return std::make_unique<SavedTensor>(*position);
   }
 
  protected:

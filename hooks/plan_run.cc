@@ -5,12 +5,26 @@
 #include "hooks/recovery.h"
 
 namespace ebbtide {
+namespace {
+
+// Ever, as far as can be known when it is saved.
+bool MayBeEvicted(const TapeStorage& storage) {
+  return storage.bytes >= kSmallStorage && !storage.external;
+}
+
+}  // namespace
 
 TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured) {
   TapePlan bound;
   for (const TapeOp& op : tape.ops) bound.hashes.push_back(op.hash);
   for (const TapeStage& stage : tape.stages) {
     bound.needs.push_back(stage.needs);
+  }
+  bound.saves = tape.saves;
+  for (SaveMark& save : bound.saves) {
+    if (save.storage >= 0 && !MayBeEvicted(tape.storages[save.storage])) {
+      save.storage = -1;
+    }
   }
   for (const Op& op : measured.profile.ops) {
     std::vector<int>& outputs = bound.outputs.emplace_back();
@@ -20,6 +34,8 @@ TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured) {
 }
 
 void DistributeActions(const MeasuredProfile& measured, TapePlan* bound) {
+  bound->steady =
+      MakeSteadyPlan(std::move(bound->saves), measured, bound->plan);
   const int ops = bound->hashes.size();
   bound->after_op.resize(ops);
   bound->before_stage.resize(bound->needs.size() + 1);

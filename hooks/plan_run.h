@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hooks/residency.h"
+#include "hooks/steady.h"
 #include "hooks/tape.h"
 #include "hooks/verify.h"
 #include "hooks/watch.h"
@@ -24,8 +25,10 @@ struct TapePlan {
   std::vector<uint64_t> hashes;             // after op i
   std::vector<std::vector<Step>> after_op;  // between op i and the next
   std::vector<std::vector<Step>> before_stage;
-  std::vector<std::vector<int>> outputs;  // storages made by op i
-  std::vector<std::vector<int>> needs;    // of stage t
+  std::vector<std::vector<int>> outputs;     // storages made by op i
+  std::vector<std::vector<int>> needs;       // of stage t
+  std::vector<SaveMark> saves;               // without what is left to PyTorch
+  std::shared_ptr<const SteadyPlan> steady;  // nullptr: needs the recorder
 };
 
 // All of it but the plan and its steps, from the tape that `measured` is of.

@@ -93,7 +93,8 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
   const Ledger& ledger = HostAllocator::Global().ledger();
   int64_t window = 0;
   for (int i = pack - 1; i >= 0 && window < kPrefetchWindow; --i) {
-    const int index = tape->packed[i];
+    const int index = tape->saves[i].storage;
+    if (index < 0) continue;
     TapeStorage& storage = tape->storages[index];
     if (storage.data || !storage.spill || storage.hooks == 0) continue;
     window += storage.bytes;

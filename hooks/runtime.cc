@@ -39,6 +39,8 @@ const char* StateName(Runtime::State state) {
       return "shadow";
     case Runtime::State::kActive:
       return "active";
+    case Runtime::State::kSteady:
+      return "steady";
   }
   return "";
 }
@@ -144,7 +146,9 @@ void Runtime::Wake() {
 void Runtime::BeginPair() {
   const Bytes peak = TheLedger().Peak();
   CloseStep();
+  const bool was_steady = steady_run_ != nullptr;
   Decide();
+  if (was_steady != (state_ == State::kSteady)) EnableRecorder(was_steady);
   if (quiet_pairs_ >= 2 && peak <= *settings_.budget) {
     tape_.reset();
     complete_ = false;
@@ -156,12 +160,14 @@ void Runtime::BeginPair() {
   tape_ = std::move(tape);
   residency_.Add(tape_);
   watch_.BeginPair(tape_.get());
-  in_pair_ = true;
   in_backward_ = false;
   complete_ = false;
+  saves_ = 0;
+  steady_run_.reset();
   owner_ = std::this_thread::get_id();
   report_.persistent = TheLedger().live();
-  if (state_ == State::kShadow || state_ == State::kActive) FollowPlan();
+  if (state_ != State::kWatch) FollowPlan();
+  in_pair_ = true;
 }
 
 void Runtime::CloseStep() {
@@ -191,7 +197,7 @@ void Runtime::CompareWithDemand(double seconds) {
     if (*least == 0 || seconds < *least) *least = seconds;
   };
   if (state_ == State::kWatch && evictions_ > 0) keep(&times.demand);
-  if (state_ != State::kActive) return;
+  if (state_ != State::kActive && state_ != State::kSteady) return;
   keep(&times.plan);
   if (++times.planned_steps < kEnough || times.demand == 0 ||
       times.plan <= times.demand * kNoise) {
@@ -204,7 +210,7 @@ void Runtime::CompareWithDemand(double seconds) {
 void Runtime::Decide() {
   if (tape_ == nullptr) return;
   repeated_ = complete_ && tape_->hash == signature_;
-  KeepLeastTimes();
+  if (steady_run_ == nullptr) KeepLeastTimes();
   signature_ = tape_->hash;
   if (!settings_.budget) {
     if (repeated_ && profiled_.insert(signature_).second) TakeProfile();
@@ -222,9 +228,23 @@ void Runtime::Decide() {
   // After an exception to the rule (a last, short batch) the rule returns.
   if (planning_.StateOf(followed_) == Planning::State::kReady) {
     state_ = proven_.contains(followed_) ? State::kActive : State::kShadow;
+    ChooseSteady();
   } else if (planned == Planning::State::kUnknown && repeated_ &&
              quiet_pairs_ == 0) {
     StartPlanning();
+  }
+}
+
+void Runtime::ChooseSteady() {
+  // Then one is recorded, to see what saved tensors do not show.
+  constexpr int kSteadyPairs = 63;
+  if (state_ == State::kActive && !unsteady_.contains(followed_) &&
+      steady_pairs_ < kSteadyPairs &&
+      planning_.Find(followed_)->steady != nullptr) {
+    state_ = State::kSteady;
+    ++steady_pairs_;
+  } else {
+    steady_pairs_ = 0;
   }
 }
 
@@ -265,6 +285,10 @@ void Runtime::FollowPlan() {
   auto plan = planning_.Find(followed_);
   report_.predicted_peak = plan->plan.peak;
   report_.predicted_time = plan->plan.time / 1e9;
+  if (state_ == State::kSteady) {
+    steady_run_ = std::make_unique<SteadyRun>(plan->steady);
+    return;
+  }
   plan_run_ = std::make_unique<PlanRun>(std::move(plan),
                                         state_ == State::kShadow
                                             ? PlanRun::Mode::kShadow
@@ -296,6 +320,7 @@ void Runtime::EndPair() {
   if (in_backward_) watch_.EndBackward();
   in_backward_ = false;
   if (RunLog::Global().IsOpen()) TagParameters(*tape_);
+  if (steady_run_ != nullptr) EndSteadyPair();
   if (plan_run_ == nullptr) return;
   if (plan_run_->refuted()) {
     planning_.Discard(followed_);
@@ -303,6 +328,15 @@ void Runtime::EndPair() {
     proven_.insert(followed_);
   }
   plan_run_.reset();
+}
+
+void Runtime::EndSteadyPair() {
+  if (!complete_) return;
+  if (steady_run_->IsOver(saves_)) {
+    tape_->hash = followed_;
+  } else {
+    unsteady_.insert(followed_);
+  }
 }
 
 bool Runtime::Relieve(Bytes needed) {
@@ -357,7 +391,7 @@ void Runtime::TurnOff(const std::string& why) {
   if (state_ == State::kOff) return;
   state_ = State::kOff;
   EnableRecorder(false);
-  report_.reason = why;
+  off_because_ = why;
   Say(absl::StrCat("off: ", why));
 }
 
@@ -369,8 +403,9 @@ void Runtime::FillReport() {
   report_.bytes_spilled = residency_.counts().bytes_spilled;
   report_.verified = residency_.counts().verified;
   report_.state = StateName(state_);
-  if (!report_.reason.empty()) return;
-  if (!settings_.budget) {
+  if (state_ == State::kOff) {
+    report_.reason = off_because_;
+  } else if (!settings_.budget) {
     report_.reason = "no budget, recorded only";
   } else if (evictions_ == 0 && report_.peak <= *settings_.budget) {
     report_.reason = "the job fits its budget";

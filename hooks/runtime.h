@@ -10,6 +10,8 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -22,6 +24,7 @@
 #include "hooks/report.h"
 #include "hooks/residency.h"
 #include "hooks/settings.h"
+#include "hooks/steady.h"
 #include "hooks/tape.h"
 #include "hooks/verify.h"
 #include "hooks/watch.h"
@@ -30,9 +33,9 @@ namespace ebbtide {
 
 class Runtime final : public TapeListener {
  public:
-  // Design, section 3. In kWatch a plan may be in the making; kShadow and
-  // kActive are those of the open pair.
-  enum class State { kOff, kWatch, kIdle, kShadow, kActive };
+  // Design, section 3. In kWatch a plan may be in the making; kShadow, kActive
+  // and kSteady (kActive without the recorder) are those of the open pair.
+  enum class State { kOff, kWatch, kIdle, kShadow, kActive, kSteady };
 
   static Runtime& Global();
 
@@ -48,9 +51,11 @@ class Runtime final : public TapeListener {
   // Whether a saved tensor of this thread should come to us. Lock-free.
   bool WantsHooks() const;
 
-  // Saved tensors.
+  // Saved tensors. The position in the pair of what autograd is about to save
+  // on this thread, or nullopt where PyTorch is to keep it; may begin a pair.
+  std::optional<int> NextSave();
   std::shared_ptr<Tape> TapeForPack();
-  int Remember(Tape* tape, const at::Tensor& tensor);
+  int Remember(Tape* tape, const at::Tensor& tensor, int position);
   c10::Storage Fetch(const std::shared_ptr<Tape>& tape, int storage);
   void Forget(Tape* tape, int storage);
 
@@ -89,12 +94,16 @@ class Runtime final : public TapeListener {
   MeasuredProfile TakeProfile();
   void StartPlanning();
   void FollowPlan();
+  void ChooseSteady();
+  void EndSteadyPair();
+  void SpillWhatIsDue(int position);
   // A plan is followed only while it is no slower than demand eviction.
   void CompareWithDemand(double seconds);
   void Sleep(Bytes peak);
   void Wake();
   void FillReport();
   void BeginWrites(Tape* tape, int op);
+  int StorageToSave(Tape* tape, const at::Tensor& tensor) const;
   bool IsMoot(const Tape& tape, int op) const;
   bool IsToBeTried(const TapeOp& op) const;
   void NoteOutputs(Tape* tape, int op, const std::vector<at::Tensor>& outputs);
@@ -107,12 +116,21 @@ class Runtime final : public TapeListener {
   Residency residency_;
   Watch watch_{&residency_};
   Planning planning_;
-  std::unique_ptr<PlanRun> plan_run_;  // of the open pair
+  // Of the open pair; one of them at most.
+  std::unique_ptr<PlanRun> plan_run_;
+  std::unique_ptr<SteadyRun> steady_run_;
   RunReport report_;
+  std::string off_because_;
 
   std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one
-  bool in_pair_ = false;
+  std::atomic<bool> in_pair_ = false;
   bool in_backward_ = false;
+  // Of the open pair, used by its owner without the lock.
+  int saves_ = 0;
+  uint64_t first_sequence_ = 0;
+  int steady_pairs_ = 0;  // since the last recorded one
+  // Signatures whose plan did not hold without the recorder.
+  absl::flat_hash_set<uint64_t> unsteady_;
   // The last pair ran to the end of its backward.
   bool complete_ = false;
   uint64_t signature_ = 0;  // of the last pair
@@ -135,7 +153,7 @@ class Runtime final : public TapeListener {
   absl::flat_hash_set<uint64_t> profiled_;
   Bytes worst_overrun_{};
   double step_began_ = 0;  // seconds; 0: no pair yet
-  std::thread::id owner_;
+  std::atomic<std::thread::id> owner_;
   // Copy of the storage that the running op overwrites, for the verifier.
   c10::Storage preimage_;
 };

@@ -1,5 +1,6 @@
 // What the runtime does for saved tensors and for the recorder.
 #include <ATen/ATen.h>
+#include <ATen/SequenceNumber.h>
 #include <c10/core/CPUAllocator.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -72,32 +73,84 @@ void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
 
 }  // namespace
 
-std::shared_ptr<Tape> Runtime::TapeForPack() {
-  if (state_ == State::kIdle) Wake();
-  if (!IsManaging()) return nullptr;
-  if (!in_pair_) BeginPair();
-  if (!in_pair_) return nullptr;  // the last pair has put us to sleep
-  return owner_ == std::this_thread::get_id() ? tape_ : nullptr;
+std::optional<int> Runtime::NextSave() {
+  if (!in_pair_ || state_ == State::kIdle) {
+    const RuntimeLock lock;
+    const Busy busy;
+    if (state_ == State::kIdle) Wake();
+    if (!IsManaging()) return std::nullopt;
+    if (!in_pair_) BeginPair();
+  }
+  // Not in a pair: the last one has put us to sleep.
+  if (!in_pair_ || owner_.load() != std::this_thread::get_id()) {
+    return std::nullopt;
+  }
+  if (saves_ == 0) first_sequence_ = at::sequence_number::peek();
+  const uint64_t sequence = at::sequence_number::peek() - first_sequence_;
+  const int position = saves_++;
+  if (state_ != State::kSteady) {
+    const RuntimeLock lock;
+    tape_->saves.push_back({.sequence = sequence});
+    return position;
+  }
+  if (steady_run_->IsSpillDue(position)) SpillWhatIsDue(position);
+  if (steady_run_->IsNative(position, sequence)) return std::nullopt;
+  return position;
 }
 
-int Runtime::Remember(Tape* tape, const at::Tensor& tensor) {
+void Runtime::SpillWhatIsDue(int position) {
+  const RuntimeLock lock;
+  const Busy busy;
+  residency_.Reap();
+  while (steady_run_->IsSpillDue(position)) {
+    const int storage = steady_run_->NextSpill();
+    if (storage < static_cast<int>(tape_->storages.size())) {
+      residency_.Spill(tape_, storage);
+    }
+  }
+}
+
+std::shared_ptr<Tape> Runtime::TapeForPack() {
+  if (!IsManaging() || !in_pair_) return nullptr;
+  return owner_.load() == std::this_thread::get_id() ? tape_ : nullptr;
+}
+
+// The storage of `tensor`, which is being saved, on the tape.
+int Runtime::StorageToSave(Tape* tape, const at::Tensor& tensor) const {
   const c10::Storage& bytes = tensor.storage();
-  int index = tape->Find(bytes);
-  if (index < 0) {
-    // Unseen inside an op: one of its outputs, or a temporary of its own; which
-    // of them shows when it ends.
-    const int op = CurrentOp(tape);
-    index = op >= 0 ? tape->AddProduced(bytes, op) : tape->FindOrAdd(tensor);
+  if (const int known = tape->Find(bytes); known >= 0) return known;
+  // Unseen inside an op: one of its outputs, or a temporary of its own; which
+  // of them shows when it ends.
+  const int op = CurrentOp(tape);
+  if (op >= 0) return tape->AddProduced(bytes, op);
+  const bool leaf = tensor.is_leaf() && tensor.requires_grad();
+  return state_ == State::kSteady && !leaf ? tape->AddUnknown(bytes)
+                                           : tape->FindOrAdd(tensor);
+}
+
+int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
+  const c10::Storage& bytes = tensor.storage();
+  const int index = StorageToSave(tape, tensor);
+  if (state_ == State::kSteady) {
+    steady_run_->Check(position, tensor, index);
+    tape->clock = position;
+    residency_.Reap();
   }
   TapeStorage& storage = tape->storages[index];
   if (!storage.data) storage.data = bytes;
   ++storage.hooks;
   ++tape->hooks;
-  if (storage.last_pack < 0) {
-    storage.tagged = static_cast<int>(tape->ops.size()) - 1;
+  const int op = static_cast<int>(tape->ops.size()) - 1;
+  if (storage.last_pack < 0) storage.tagged = op;
+  storage.last_pack = position;
+  if (position >= static_cast<int>(tape->saves.size())) {
+    tape->saves.resize(position + 1);
   }
-  storage.last_pack = tape->packed.size();
-  tape->packed.push_back(index);
+  SaveMark& mark = tape->saves[position];
+  mark.storage = index;
+  mark.op = op;
+  mark.elements = tensor.numel();
+  mark.type = tensor.scalar_type();
   storage.packed_at = tape->clock;
   if (storage.bytes >= kSmallStorage && !storage.external) {
     HostAllocator::Global().ledger().Retag(bytes.data(), Kind::kSaved);
@@ -112,6 +165,8 @@ c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
   }
   if (tape == tape_ && in_backward_) {
     residency_.SetPosition(tape.get(), tape->storages[index].packed_at);
+  }
+  if (tape == tape_ && in_backward_ && state_ != State::kSteady) {
     const int stages = tape->stages.size();
     const auto node = torch::autograd::get_current_node();
     if (watch_.Ask(index, node.get()) == stages && plan_run_ != nullptr) {
@@ -133,8 +188,8 @@ void Runtime::Forget(Tape* tape, int index) {
 }
 
 Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
-  if (!IsManaging()) return nullptr;
-  if (in_pair_ && owner_ != std::this_thread::get_id()) return nullptr;
+  if (!IsManaging() || state_ == State::kSteady) return nullptr;
+  if (in_pair_ && owner_.load() != std::this_thread::get_id()) return nullptr;
   // Ops outside a graph task after a backward that never reported its end: an
   // exception has ended it.
   if (in_backward_) EndPair();
@@ -142,7 +197,8 @@ Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
     if (!may_begin()) return nullptr;
     BeginPair();
   }
-  return in_pair_ ? tape_.get() : nullptr;
+  // The last pair may have put us to sleep, or be the last one recorded.
+  return in_pair_ && state_ != State::kSteady ? tape_.get() : nullptr;
 }
 
 void Runtime::OnOpBegin(Tape* tape, int index) {

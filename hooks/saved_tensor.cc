@@ -49,7 +49,7 @@ void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
     return;
   }
   geometry_ = GeometryOf(tensor);
-  storage_ = Runtime::Global().Remember(tape_.get(), tensor);
+  storage_ = Runtime::Global().Remember(tape_.get(), tensor, position_);
 }
 
 at::Tensor SavedTensor::call_unpack_hook() {

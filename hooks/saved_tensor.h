@@ -18,7 +18,8 @@ namespace ebbtide {
 // kernels fill a saved buffer later.
 class SavedTensor final : public torch::autograd::SavedVariableHooks {
  public:
-  SavedTensor() = default;
+  // `position`: among the saves of the pair.
+  explicit SavedTensor(int position) : position_(position) {}
   ~SavedTensor() override;
 
   void call_pack_hook(const at::Tensor& tensor) override;
@@ -32,6 +33,7 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
  private:
   void CheckVersion() const;
 
+  const int position_;
   // Either kept as it is (not plain, or nothing to manage) ...
   at::Tensor kept_;
   // ... or bytes of a storage on the tape.

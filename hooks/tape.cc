@@ -49,7 +49,7 @@ void Tape::Reserve(const Tape& last) {
   ops.reserve(last.ops.size());
   storages.reserve(last.storages.size());
   by_identity.reserve(last.by_identity.size());
-  packed.reserve(last.packed.size());
+  saves.reserve(last.saves.size());
 }
 
 int Tape::Find(const c10::Storage& storage) const {
@@ -88,6 +88,10 @@ int Tape::FindOrAdd(const at::Tensor& tensor) {
     added.data = storage;
   }
   return index;
+}
+
+int Tape::AddUnknown(const c10::Storage& storage) {
+  return AddStorage(storage, this);
 }
 
 int Tape::AddProduced(const c10::Storage& storage, int op) {

@@ -115,7 +115,7 @@ struct TapeStorage {
   // Somebody asks for it and its bytes are nowhere (hooks/recovery.h).
   bool owed = false;
   int pins = 0;        // in use by a running replay: not to be evicted
-  int last_pack = -1;  // ordinal of its last saved tensor in the pair
+  int last_pack = -1;  // position of its last save in the pair
   // Where it was packed, on the tape's clock; the mirror of when it is needed.
   double packed_at = 0;
   // Op (or stage, plus kStageInstant) at whose end nobody but autograd held it
@@ -125,6 +125,15 @@ struct TapeStorage {
   // For externals read by recipes: what their version must still be.
   std::optional<c10::VariableVersion> version;
   uint32_t version_number = 0;
+};
+
+// One save by autograd, at its position in the pair.
+struct SaveMark {
+  int storage = -1;       // -1: not ours to hold
+  int op = -1;            // the last op begun
+  uint64_t sequence = 0;  // autograd's, since the pair's first save
+  int64_t elements = 0;
+  at::ScalarType type = at::ScalarType::Undefined;
 };
 
 // Instants of the backward pass, before the number of ops is known.
@@ -145,11 +154,11 @@ struct Tape {
   std::vector<TapeStorage> storages;
   std::vector<TapeStage> stages;
   absl::flat_hash_map<c10::StorageImpl*, int> by_identity;
-  std::vector<int> packed;  // storages of its saved tensors, by ordinal
-  int hooks = 0;            // saved tensors alive
-  int owed = 0;             // storages that are owed
-  uint64_t hash = 0;        // rolling hash of the signatures of its ops
-  double clock = 0;         // sum of nanoseconds of its ops
+  std::vector<SaveMark> saves;  // by position
+  int hooks = 0;                // saved tensors alive
+  int owed = 0;                 // storages that are owed
+  uint64_t hash = 0;            // rolling hash of the signatures of its ops
+  double clock = 0;             // sum of nanoseconds of its ops
 
   // Takes the room that `last` needed.
   void Reserve(const Tape& last);
@@ -159,6 +168,8 @@ struct Tape {
   int FindOrAdd(const at::Tensor& tensor);
   // A new storage made by `op`.
   int AddProduced(const c10::Storage& storage, int op);
+  // A new storage of which nobody has seen how it came to be.
+  int AddUnknown(const c10::Storage& storage);
 };
 
 // True where bytes of the storage can be had at once or from the spill file.

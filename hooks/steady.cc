@@ -1,0 +1,81 @@
+#include "hooks/steady.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace ebbtide {
+namespace {
+
+bool Recomputes(const Plan& plan) {
+  return std::any_of(plan.actions.begin(), plan.actions.end(),
+                     [](const Action& action) {
+                       return action.what == Action::Do::kRecompute;
+                     });
+}
+
+// Gives the storages that are not left to PyTorch new numbers in the order of
+// their first saves, which is the order in which a pair meets them.
+absl::flat_hash_map<int, int> Renumber(std::vector<SaveMark>* saves) {
+  absl::flat_hash_map<int, int> numbers;
+  for (SaveMark& save : *saves) {
+    if (save.storage < 0) continue;
+    save.storage =
+        numbers.try_emplace(save.storage, numbers.size()).first->second;
+  }
+  return numbers;
+}
+
+// The first save made by an op behind `op`, or -1.
+int FirstSaveBehind(const std::vector<SaveMark>& saves, int op) {
+  for (size_t i = 0; i < saves.size(); ++i) {
+    if (saves[i].op > op) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
+    std::vector<SaveMark> saves, const MeasuredProfile& measured,
+    const Plan& plan) {
+  if (Recomputes(plan)) return nullptr;
+  auto steady = std::make_shared<SteadyPlan>();
+  const absl::flat_hash_map<int, int> numbers = Renumber(&saves);
+  steady->saves = std::move(saves);
+  int op = -1;
+  for (const Action& action : plan.actions) {
+    if (action.what == Action::Do::kForward) op = action.index;
+    if (action.what != Action::Do::kOffload) continue;
+    const Value& value = measured.profile.values[action.index];
+    const int save =
+        FirstSaveBehind(steady->saves, std::max(op, value.released));
+    const auto number = numbers.find(measured.storages[action.index]);
+    // What nothing is saved after goes on demand.
+    if (save < 0 || number == numbers.end()) continue;
+    steady->spills.push_back({save, number->second});
+  }
+  std::stable_sort(steady->spills.begin(), steady->spills.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.before_save < b.before_save;
+                   });
+  return steady;
+}
+
+bool SteadyRun::IsNative(int position, uint64_t sequence) {
+  if (position >= static_cast<int>(plan_->saves.size()) ||
+      plan_->saves[position].sequence != sequence) {
+    diverged_ = true;
+  }
+  return !diverged_ && plan_->saves[position].storage < 0;
+}
+
+void SteadyRun::Check(int position, const at::Tensor& tensor, int storage) {
+  if (diverged_) return;
+  const SaveMark& planned = plan_->saves[position];
+  diverged_ = planned.storage != storage ||
+              planned.elements != tensor.numel() ||
+              planned.type != tensor.scalar_type();
+}
+
+}  // namespace ebbtide

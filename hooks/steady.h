@@ -1,0 +1,70 @@
+// The steady state: pairs that follow a plan which only moves bytes, with the
+// recorder off.
+//
+// Saved tensors are known by their position among the saves of a pair. Each is
+// checked against the recorded pair: autograd's sequence number (every node of
+// the graph counts one), element count, type and storage. The first that
+// differs ends it for the pair: from there on everything is kept and evicted on
+// demand. A plan that recomputes never gets here, because a Python number that
+// has changed inside a recipe would go unseen (DECISIONS.md).
+#ifndef EBBTIDE_HOOKS_STEADY_H_
+#define EBBTIDE_HOOKS_STEADY_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "hooks/tape.h"
+#include "hooks/watch.h"
+#include "planner/plan.h"
+
+namespace ebbtide {
+
+struct SteadyPlan {
+  // Saves of the recorded pair by position. `storage` is renumbered in the
+  // order in which evictable storages are first saved; -1: left to PyTorch.
+  std::vector<SaveMark> saves;
+  struct Spill {
+    int before_save = 0;  // the script has let go of it by then
+    int storage = 0;      // as in `saves`
+  };
+  std::vector<Spill> spills;  // by before_save
+};
+
+// From a plan and the tape it was made for; nullptr where the plan recomputes.
+// `saves`: of that tape, without those that are left to PyTorch (storage -1).
+std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
+    std::vector<SaveMark> saves, const MeasuredProfile& measured,
+    const Plan& plan);
+
+// One pair in the steady state. Used by the thread that owns the pair.
+class SteadyRun {
+ public:
+  explicit SteadyRun(std::shared_ptr<const SteadyPlan> plan)
+      : plan_(std::move(plan)) {}
+
+  // Whether PyTorch is to keep what is saved at `position`.
+  bool IsNative(int position, uint64_t sequence);
+  // The save at `position` became storage `storage` of the pair's tape.
+  void Check(int position, const at::Tensor& tensor, int storage);
+  // Storages to be spilled before the save at `position`, each once.
+  bool IsSpillDue(int position) const {
+    return next_spill_ < plan_->spills.size() &&
+           plan_->spills[next_spill_].before_save <= position;
+  }
+  int NextSpill() { return plan_->spills[next_spill_++].storage; }
+  // Whether all saves were as planned, with `saves` of them made.
+  bool IsOver(int saves) const {
+    return !diverged_ && saves == static_cast<int>(plan_->saves.size());
+  }
+
+ private:
+  const std::shared_ptr<const SteadyPlan> plan_;
+  size_t next_spill_ = 0;
+  bool diverged_ = false;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_STEADY_H_

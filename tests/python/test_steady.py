@@ -1,0 +1,41 @@
+"""The steady state: a plan that only spills is followed without the recorder."""
+
+import pytest
+
+from programs import steady
+from same import SPILL, Outcome, Zygote
+
+CASES = [
+    name
+    for name, value in vars(steady).items()
+    if callable(value)
+    and getattr(value, "__annotations__", {}).keys() == {"t", "return"}
+]
+
+
+def steadily(zygote: Zygote, case: str) -> Outcome:
+    """The case at 60 % of the activations of a usual step, spilling allowed."""
+    usual = "steady.every_step_the_same"
+    counted = zygote.same(usual, {"EBBTIDE_RECORD": "/dev/null"})
+    activations = int(counted.report["peak_activations"])
+    budget = int(counted.report["peak"]) - activations * 2 // 5
+    env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_SPILL_DIR": str(SPILL)}
+    done = zygote.same(f"steady.{case}", env)
+    assert done.spilled > 0
+    return done
+
+
+def test_the_recorder_rests(zygote: Zygote) -> None:
+    done = steadily(zygote, "every_step_the_same")
+    assert done.state == "steady", done.report
+    assert done.replayed == 0
+    assert done.report["over_budget_steps"] == 0
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_any_doubt_keeps(zygote: Zygote, case: str) -> None:
+    assert steadily(zygote, case).state in ("steady", "active", "watch", "shadow")
+
+
+def test_a_pair_that_differs_is_recorded_from_the_next_on(zygote: Zygote) -> None:
+    assert steadily(zygote, "fewer_saves").state != "steady"
