@@ -156,7 +156,8 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
   op.grad_mode = at::GradMode::is_enabled();
   op.threads = at::get_num_threads();
   op.parallel_region = at::in_parallel_region();
-  op.signature = absl::HashOf(info, op.grad_mode, op.threads);
+  op.settings = CurrentKernelSettings();
+  op.signature = absl::HashOf(info, op.grad_mode, op.threads, op.settings);
   const auto inputs = event.inputs();
   op.arguments.reserve(inputs.size());
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {

@@ -136,6 +136,7 @@ std::vector<at::Tensor> RunAgain(const TapeOp& op,
   {
     const GeneratorState generator(op);
     const ThreadCount threads(op.threads);
+    const KernelSettingsScope settings(op.settings);
     // Kernels read grad mode: some choose another algorithm without it.
     const at::AutoGradMode grad_mode(op.grad_mode);
     op.info->handle.callBoxed(&stack);

@@ -25,6 +25,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "hooks/host_tier.h"
+#include "hooks/kernel_settings.h"
 #include "hooks/op_info.h"
 
 namespace ebbtide {
@@ -70,9 +71,11 @@ struct TapeOp {
   // Generator state before the op, of `generator` (undefined: the default one).
   at::Tensor random_state;
   at::Generator generator;
-  uint64_t signature = 0;  // op, geometries, scalars, grad mode, threads
+  // Of the op, its geometries, scalars, grad mode, threads and settings.
+  uint64_t signature = 0;
   uint64_t hash = 0;       // of the tape up to and with this op
   int threads = 1;
+  KernelSettings settings;
   bool grad_mode = false;
   bool parallel_region = false;
   // The op allocates the storage of its first argument itself when replayed.

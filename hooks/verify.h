@@ -1,8 +1,8 @@
 // Finds out by experiment which ops give the same bytes when run again.
 //
 // Ops are verified one by one while they are recorded, each signature (op,
-// shapes, strides, types, scalars, grad mode, threads) once: if every op of a
-// recipe repeats its bytes on equal inputs, so does the recipe.
+// shapes, strides, types, scalars, grad mode, threads, settings) once: if every
+// op of a recipe repeats its bytes on equal inputs, so does the recipe.
 #ifndef EBBTIDE_HOOKS_VERIFY_H_
 #define EBBTIDE_HOOKS_VERIFY_H_
 

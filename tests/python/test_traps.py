@@ -53,10 +53,7 @@ def test_trap_tensors_that_are_not_plain_are_kept(zygote: Zygote) -> None:
     zygote.forced("traps.tensors_that_are_not_plain")
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param("global_settings", marks=NOT_YET), "thread_count_changes"],
-)
+@pytest.mark.parametrize("case", ["global_settings", "thread_count_changes"])
 def test_trap_settings_differ_between_the_passes(zygote: Zygote, case: str) -> None:
     zygote.forced(f"traps.{case}")
 

@@ -239,6 +239,9 @@ def tensors_that_are_not_plain(t: Trial) -> None:
             t.gradients(make.__name__, make(), [w])
 
 
+mkldnn: Any = torch.backends.mkldnn
+
+
 def global_settings(t: Trial) -> None:
     """Settings that kernels read, other ones in backward than in forward."""
     torch.manual_seed(1)
@@ -263,6 +266,33 @@ def global_settings(t: Trial) -> None:
     h = torch.mm(conv(x).view(256, 256).tanh(), conv(x).view(256, 256)).tanh()
     torch.set_float32_matmul_precision("highest")
     finish("precision", h)
+    mkldnn.fp32_precision = "bf16"
+    h = torch.mm(conv(x).view(256, 256).tanh(), conv(x).view(256, 256)).tanh()
+    mkldnn.fp32_precision = "none"
+    finish("inherited precision", h)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    with torch.backends.mkldnn.flags(enabled=True, deterministic=True):
+        h = conv(x).index_add(0, torch.tensor([0, 0]), x[:2]).tanh()
+    torch.use_deterministic_algorithms(False)
+    finish("deterministic", h)
+    t.note("as before", *settings())
+
+
+def settings() -> list[object]:
+    """What the script sees, and that an inherited precision still follows."""
+    seen: list[object] = [
+        torch.backends.mkldnn.enabled,
+        torch.backends.mkldnn.deterministic,
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.get_default_dtype(),
+        torch.get_float32_matmul_precision(),
+        (torch.tensor(1e-38) * 1e-2).item(),
+    ]
+    for precision in ("tf32", "none"):
+        mkldnn.fp32_precision = precision
+        seen += [mkldnn.matmul.fp32_precision, mkldnn.conv.fp32_precision]
+    return seen
 
 
 def thread_count_changes(t: Trial) -> None:

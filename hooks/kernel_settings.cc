@@ -1,0 +1,170 @@
+#include "hooks/kernel_settings.h"
+
+#include <ATen/Context.h>
+#include <c10/core/DefaultDtype.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace ebbtide {
+namespace {
+
+using at::Float32Backend;
+using at::Float32Op;
+using at::Float32Precision;
+
+struct Switch {
+  bool (*get)(const at::Context& context);
+  void (*set)(at::Context* context, bool on);
+};
+
+#define EBBTIDE_SWITCH(getter, setter)                         \
+  Switch {                                                     \
+    [](const at::Context& context) { return context.getter; }, \
+        [](at::Context* context, bool on) { context->setter; } \
+  }
+
+constexpr Switch kSwitches[] = {
+    EBBTIDE_SWITCH(userEnabledMkldnn(), setUserEnabledMkldnn(on)),
+    EBBTIDE_SWITCH(deterministicMkldnn(), setDeterministicMkldnn(on)),
+    EBBTIDE_SWITCH(userEnabledNNPACK(), setUserEnabledNNPACK(on)),
+    EBBTIDE_SWITCH(deterministicFillUninitializedMemory(),
+                   setDeterministicFillUninitializedMemory(on)),
+    EBBTIDE_SWITCH(userEnabledFlashSDP(), setSDPUseFlash(on)),
+    EBBTIDE_SWITCH(userEnabledMathSDP(), setSDPUseMath(on)),
+    EBBTIDE_SWITCH(userEnabledMemEfficientSDP(), setSDPUseMemEfficient(on)),
+    EBBTIDE_SWITCH(allowFP16BF16ReductionMathSDP(),
+                   setAllowFP16BF16ReductionMathSDP(on)),
+    EBBTIDE_SWITCH(allowFP16ReductionCPU(), setAllowFP16ReductionCPU(on)),
+    EBBTIDE_SWITCH(deterministicAlgorithms(),
+                   setDeterministicAlgorithms(
+                       on, context->deterministicAlgorithmsWarnOnly())),
+    EBBTIDE_SWITCH(
+        deterministicAlgorithmsWarnOnly(),
+        setDeterministicAlgorithms(context->deterministicAlgorithms(), on)),
+};
+#undef EBBTIDE_SWITCH
+
+constexpr Float32Op kOneDnnOps[] = {Float32Op::CONV, Float32Op::RNN,
+                                    Float32Op::MATMUL};
+
+int8_t Precision(Float32Backend backend, Float32Op op) {
+  return static_cast<int8_t>(at::globalContext().float32Precision(backend, op));
+}
+
+void SetPrecision(Float32Backend backend, Float32Op op, int8_t precision) {
+  at::globalContext().setFloat32Precision(
+      backend, op, static_cast<Float32Precision>(precision));
+}
+
+struct PrecisionSlot {
+  Float32Backend backend;
+  Float32Op op;
+  int parent;  // where it looks when nothing is set for itself
+};
+constexpr PrecisionSlot kSlots[] = {
+    {Float32Backend::GENERIC, Float32Op::ALL, -1},
+    {Float32Backend::MKLDNN, Float32Op::ALL, 0},
+    {Float32Backend::MKLDNN, Float32Op::CONV, 1},
+    {Float32Backend::MKLDNN, Float32Op::RNN, 1},
+    {Float32Backend::MKLDNN, Float32Op::MATMUL, 1},
+};
+constexpr int kFirstOp = 2;
+constexpr auto kNone = static_cast<int8_t>(Float32Precision::NONE);
+
+void SetSlot(int slot, int8_t precision) {
+  SetPrecision(kSlots[slot].backend, kSlots[slot].op, precision);
+}
+
+#if defined(__x86_64__)
+// Everything but the sticky exception flags.
+constexpr uint32_t kFloatMode = ~uint32_t{0x3f};
+
+uint32_t FloatMode() { return _mm_getcsr() & kFloatMode; }
+
+void SetFloatMode(uint32_t mode) {
+  _mm_setcsr(mode | (_mm_getcsr() & ~kFloatMode));
+}
+#elif defined(__aarch64__)
+uint32_t FloatMode() {
+  uint64_t mode = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(mode));
+  return static_cast<uint32_t>(mode);
+}
+
+void SetFloatMode(uint32_t mode) {
+  asm volatile("msr fpcr, %0" : : "r"(uint64_t{mode}));
+}
+#else
+#error "the floating-point mode of this processor: see FloatMode"
+#endif
+
+void Apply(const KernelSettings& settings) {
+  at::Context& context = at::globalContext();
+  uint32_t bit = 1;
+  for (const Switch& one : kSwitches) {
+    one.set(&context, (settings.switches & bit) != 0);
+    bit <<= 1;
+  }
+  SetFloatMode(settings.float_mode);
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(settings.default_type));
+}
+
+}  // namespace
+
+KernelSettings CurrentKernelSettings() {
+  const at::Context& context = at::globalContext();
+  KernelSettings settings;
+  uint32_t bit = 1;
+  for (const Switch& one : kSwitches) {
+    if (one.get(context)) settings.switches |= bit;
+    bit <<= 1;
+  }
+  settings.float_mode = FloatMode();
+  for (size_t i = 0; i < settings.precision.size(); ++i) {
+    settings.precision[i] = Precision(Float32Backend::MKLDNN, kOneDnnOps[i]);
+  }
+  settings.default_type = c10::get_default_dtype_as_scalartype();
+  return settings;
+}
+
+// PyTorch tells what holds for a slot, not whether it was set there: a slot
+// that follows its parent when that is changed has nothing of its own.
+KernelSettingsScope::Precisions KernelSettingsScope::OwnPrecisions() {
+  Precisions own = {};
+  own[0] = Precision(kSlots[0].backend, kSlots[0].op);
+  for (size_t i = 1; i < own.size(); ++i) {
+    const auto with_parent = [i](Float32Precision precision) {
+      SetSlot(kSlots[i].parent, static_cast<int8_t>(precision));
+      return Precision(kSlots[i].backend, kSlots[i].op);
+    };
+    const int8_t first = with_parent(Float32Precision::IEEE);
+    const int8_t second = with_parent(Float32Precision::TF32);
+    SetSlot(kSlots[i].parent, own[kSlots[i].parent]);
+    own[i] = first == second ? first : kNone;
+  }
+  return own;
+}
+
+KernelSettingsScope::KernelSettingsScope(const KernelSettings& settings)
+    : outer_(CurrentKernelSettings()), differ_(!(settings == outer_)) {
+  if (!differ_) return;
+  precisions_ = OwnPrecisions();
+  SetSlot(0, kNone);
+  SetSlot(1, kNone);
+  for (size_t i = 0; i < settings.precision.size(); ++i) {
+    SetSlot(kFirstOp + static_cast<int>(i), settings.precision[i]);
+  }
+  Apply(settings);
+}
+
+KernelSettingsScope::~KernelSettingsScope() {
+  if (!differ_) return;
+  for (size_t i = 0; i < precisions_.size(); ++i) {
+    SetSlot(static_cast<int>(i), precisions_[i]);
+  }
+  Apply(outer_);
+}
+
+}  // namespace ebbtide

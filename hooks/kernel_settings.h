@@ -1,0 +1,61 @@
+// The settings outside its arguments that a CPU kernel reads, besides grad
+// mode, threads and generator: they decide which algorithm runs, and so the
+// bits.
+//
+// Taken per recorded op, so reading them allocates nothing (about 0.1 us).
+// Settings are global to the process, except the floating-point mode, which is
+// the thread's own: while a replay has changed them, ops on other threads of
+// the program see them changed too. That can happen only where the script
+// itself changes them between a forward pass and its backward.
+#ifndef EBBTIDE_HOOKS_KERNEL_SETTINGS_H_
+#define EBBTIDE_HOOKS_KERNEL_SETTINGS_H_
+
+#include <c10/core/ScalarType.h>
+
+#include <array>
+#include <cstdint>
+
+namespace ebbtide {
+
+struct KernelSettings {
+  uint32_t switches = 0;  // of at::Context, in an order of our own
+  // Rounding, flush-to-zero and denormals-are-zero of this thread.
+  uint32_t float_mode = 0;
+  // What oneDNN may round float32 to: convolutions, recurrent nets, products.
+  std::array<int8_t, 3> precision = {};
+  at::ScalarType default_type = at::ScalarType::Float;
+
+  bool operator==(const KernelSettings&) const = default;
+
+  template <typename H>
+  friend H AbslHashValue(H h, const KernelSettings& s) {
+    return H::combine(std::move(h), s.switches, s.float_mode, s.precision[0],
+                      s.precision[1], s.precision[2],
+                      static_cast<int>(s.default_type));
+  }
+};
+
+// Those of this thread, now.
+KernelSettings CurrentKernelSettings();
+
+// While it lives, `settings` hold; those of before come back.
+class KernelSettingsScope {
+ public:
+  explicit KernelSettingsScope(const KernelSettings& settings);
+  ~KernelSettingsScope();
+  KernelSettingsScope(const KernelSettingsScope&) = delete;
+  KernelSettingsScope& operator=(const KernelSettingsScope&) = delete;
+
+ private:
+  // As set, not as inherited: general, oneDNN, and its three kinds of op.
+  using Precisions = std::array<int8_t, 5>;
+  static Precisions OwnPrecisions();
+
+  const KernelSettings outer_;
+  const bool differ_;
+  Precisions precisions_ = {};
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_KERNEL_SETTINGS_H_
