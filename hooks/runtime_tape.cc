@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <cstring>
@@ -49,6 +50,14 @@ bool CoversStorage(const TensorArgument& self, const TapeStorage& storage) {
   }
   return count == reach && self.geometry.offset == 0 &&
          count * self.geometry.dtype.itemsize() == storage.bytes;
+}
+
+// `written`: what an in-place op has returned.
+TapeStorage::Writer WriterOf(const at::Tensor& written) {
+  // Not by grad_fn(), which gives a written view a new maker, or throws.
+  const auto* meta = torch::autograd::impl::get_autograd_meta(written);
+  if (meta == nullptr || meta->grad_fn_ == nullptr) return {};
+  return {.node = meta->grad_fn_, .through_view = written.is_view()};
 }
 
 void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
@@ -235,6 +244,7 @@ void Runtime::NoteOutputs(Tape* tape, int index,
     TapeStorage& made = tape->storages[storage];
     if (made.writers.empty() || made.writers.back() != index) continue;
     output = storage;
+    if (op.info->mutates) made.writer = WriterOf(tensor);
     // Memory that somebody fills behind our back (torch.tensor does): small
     // enough to keep as an input of whatever reads it (cpu-mode.md F1).
     if (op.info->uninitialized && made.bytes < kSmallStorage) {

@@ -10,6 +10,9 @@
 namespace ebbtide {
 namespace {
 
+using torch::autograd::CreationMeta;
+using torch::autograd::Node;
+
 const char* Hint() {
   if (torch::autograd::AnomalyMode::is_enabled()) {
     return "Hint: the backtrace further above shows the operation that failed "
@@ -19,6 +22,22 @@ const char* Hint() {
   return "Hint: enable anomaly detection to find the operation that failed to "
          "compute its gradient, with torch.autograd.set_detect_anomaly(True, "
          "check_nan=False).";
+}
+
+// Views of several outputs, and those made without grad, may not be written in
+// place: throws PyTorch's own words for that.
+void RaiseAsUnwritableView(CreationMeta made, const std::shared_ptr<Node>& by,
+                           uint32_t output) {
+  if (made == CreationMeta::DEFAULT) return;
+  const at::Tensor base = at::empty({0});
+  const at::Tensor view = at::empty({0});
+  torch::autograd::DifferentiableViewMeta meta(
+      view.unsafeGetTensorImpl(),
+      torch::autograd::ViewInfo(base, nullptr, nullptr),
+      /*forward_info=*/std::nullopt, /*shared_view_info=*/true, made);
+  meta.grad_fn_ = by;
+  meta.output_nr_ = output;
+  torch::autograd::handle_view_on_rebase(&meta, /*indirect=*/true);
 }
 
 }  // namespace
@@ -33,23 +52,32 @@ SavedTensor::~SavedTensor() {
 void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
   const RuntimeLock lock;
   const Busy busy;
-  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  if (!tensor.is_inference()) {
-    version_ = impl->version_counter();
-    saved_version_ = version_.current_version();
-    if (const auto* meta = torch::autograd::impl::get_autograd_meta(tensor)) {
-      grad_fn_ = meta->grad_fn_;
-      output_nr_ = meta->output_nr_;
-    }
-  }
+  if (!tensor.is_inference()) NoteVersion(tensor);
   const bool plain = IsPlainTensor(tensor);
   if (plain) tape_ = Runtime::Global().TapeForPack();
   if (tape_ == nullptr) {
     kept_ = tensor.detach();
     return;
   }
+  if (tensor.is_leaf() && tensor.requires_grad()) kept_ = tensor;
   geometry_ = GeometryOf(tensor);
   storage_ = Runtime::Global().Remember(tape_.get(), tensor, position_);
+}
+
+void SavedTensor::NoteVersion(const at::Tensor& tensor) {
+  c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  version_ = impl->version_counter();
+  saved_version_ = version_.current_version();
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  if (meta == nullptr) return;
+  grad_fn_ = meta->grad_fn_;
+  output_nr_ = meta->output_nr_;
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  if (view != nullptr && view->has_bw_view()) {
+    view_ = view->get_creation_meta();
+    has_view_function_ = view->get_backward_view().has_view_fn();
+  }
+  if (view_ || meta->grad_fn_ != nullptr) variable_ = tensor.getIntrusivePtr();
 }
 
 at::Tensor SavedTensor::call_unpack_hook() {
@@ -57,20 +85,44 @@ at::Tensor SavedTensor::call_unpack_hook() {
   const Busy busy;
   CheckVersion();
   if (tape_ == nullptr) return kept_;
-  return MakeTensor(Runtime::Global().Fetch(tape_, storage_), geometry_);
+  const c10::Storage bytes = Runtime::Global().Fetch(tape_, storage_);
+  return kept_.defined() ? kept_ : MakeTensor(bytes, geometry_);
+}
+
+// PyTorch keeps the variable and names who has made what it is by now: an
+// in-place op becomes the maker, and a view gets a new one once its base has
+// been written. Throws where the view may not be written at all.
+std::string SavedTensor::MakerOfModified() const {
+  std::shared_ptr<Node> maker = grad_fn_.lock();
+  uint32_t output = output_nr_;
+  if (maker != nullptr && maker == torch::autograd::get_current_node()) {
+    // A result that its own maker saved: of that PyTorch keeps the bytes alone.
+  } else if (const auto impl = variable_.lock()) {
+    const at::Tensor variable(impl);
+    maker = variable.grad_fn();
+    output = variable.output_nr();
+  } else if (view_) {
+    RaiseAsUnwritableView(*view_, maker, output);
+    if (!has_view_function_) {
+      return ", which is output 0 of AsStridedBackward0,";
+    }
+  } else if (tape_ != nullptr) {
+    const TapeStorage::Writer& writer = tape_->storages[storage_].writer;
+    if (writer.through_view)
+      return ", which is output 0 of torch::autograd::CopySlices,";
+    if (const auto node = writer.node.lock()) maker = node;
+  }
+  if (maker == nullptr) return "";
+  return c10::str(", which is output ", output, " of ", maker->name(), ",");
 }
 
 void SavedTensor::CheckVersion() const {
   if (!version_.enabled()) return;
   const uint32_t current = version_.current_version();
   if (current == saved_version_) return;
-  std::string made_by;
-  if (const auto node = grad_fn_.lock()) {
-    made_by =
-        c10::str(", which is output ", output_nr_, " of ", node->name(), ",");
-  }
+  const std::string maker = MakerOfModified();
   const at::Tensor shape =
-      tape_ == nullptr
+      kept_.defined()
           ? kept_
           : at::empty_strided(geometry_.sizes, geometry_.strides,
                               at::TensorOptions().dtype(geometry_.dtype));
@@ -78,7 +130,7 @@ void SavedTensor::CheckVersion() const {
       false,
       "one of the variables needed for gradient computation has been modified "
       "by an inplace operation: [",
-      shape.toString(), " ", shape.sizes(), "]", made_by, " is at version ",
+      shape.toString(), " ", shape.sizes(), "]", maker, " is at version ",
       current, "; expected version ", saved_version_, " instead. ", Hint());
 }
 

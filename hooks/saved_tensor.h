@@ -5,9 +5,12 @@
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "hooks/tape.h"
 
@@ -31,12 +34,15 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
   }
 
  private:
+  void NoteVersion(const at::Tensor& tensor);
   void CheckVersion() const;
+  std::string MakerOfModified() const;
 
   const int position_;
-  // Either kept as it is (not plain, or nothing to manage) ...
+  // Kept as it is: not plain, or nothing to manage, or a parameter, which
+  // PyTorch saves as the variable and not as its bytes (`p.data = other`).
   at::Tensor kept_;
-  // ... or bytes of a storage on the tape.
+  // Bytes of a storage on the tape; nullptr where nothing is managed.
   std::shared_ptr<Tape> tape_;
   int storage_ = -1;
   Geometry geometry_;
@@ -45,8 +51,15 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
   // the same words.
   c10::VariableVersion version_{c10::VariableVersion::DISABLED};
   uint32_t saved_version_ = 0;
-  std::weak_ptr<torch::autograd::Node> grad_fn_;
   uint32_t output_nr_ = 0;
+  std::weak_ptr<torch::autograd::Node> grad_fn_;
+  // What is not a leaf, for its present maker. (A weak reference to a leaf
+  // would make torch.utils.swap_tensors refuse.)
+  c10::weak_intrusive_ptr<c10::TensorImpl> variable_{
+      c10::intrusive_ptr<c10::TensorImpl>()};
+  // Of a differentiable view.
+  std::optional<torch::autograd::CreationMeta> view_;
+  bool has_view_function_ = false;
 };
 
 }  // namespace ebbtide

@@ -17,6 +17,7 @@
 #include <c10/core/Storage.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/SmallVector.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <cstdint>
 #include <memory>
@@ -73,7 +74,7 @@ struct TapeOp {
   at::Generator generator;
   // Of the op, its geometries, scalars, grad mode, threads and settings.
   uint64_t signature = 0;
-  uint64_t hash = 0;       // of the tape up to and with this op
+  uint64_t hash = 0;  // of the tape up to and with this op
   int threads = 1;
   KernelSettings settings;
   bool grad_mode = false;
@@ -104,6 +105,12 @@ struct TapeStorage {
   bool captured = false;
   // Written by something that no recipe can repeat.
   bool opaque = false;
+  // The last in-place op that autograd knows of, for error messages.
+  struct Writer {
+    std::weak_ptr<torch::autograd::Node> node;
+    bool through_view = false;
+  };
+  Writer writer;
 
   // What we hold of it now: its bytes on the device, its bytes in the spill
   // file, or neither (then a recipe rebuilds it).

@@ -1,6 +1,7 @@
 """Programs for the traps: what scripts do that a memory manager can trip over."""
 
 import gc
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -166,6 +167,7 @@ def version_check(t: Trial) -> None:
         except RuntimeError as error:
             t.note(label, str(error))
         w.grad = None
+    noted_in_place(t)
     w = leaf(ROWS, WIDTH)
     loss = w.tanh().exp().sum()
     loss.backward()
@@ -181,6 +183,87 @@ def version_check(t: Trial) -> None:
             loss.backward()
         except RuntimeError as error:
             t.note("anomaly", str(error))
+
+
+def noted_in_place(t: Trial) -> None:
+    """Written by ops that autograd records, so that the maker changes."""
+
+    def dead(w: Tensor) -> Tensor:
+        h = w * 2
+        loss = h.sin().sum()
+        h.add_(1)
+        return loss + h.sum()
+
+    def dead_through_a_view(w: Tensor) -> Tensor:
+        h = w * 2
+        loss = h.sin().sum()
+        h[0].add_(1)
+        return loss + h.sum()
+
+    def dead_view(w: Tensor) -> Tensor:
+        h = w * 2
+        loss = h[1:].sin().sum()
+        h.add_(1)
+        return loss + h.sum()
+
+    def view_itself(w: Tensor) -> Tensor:
+        h = (w * 2)[1:]
+        loss = h.sin().sum()
+        h.mul_(2)
+        return loss + h.sum()
+
+    def own_result(w: Tensor) -> Tensor:
+        h = w.tanh()
+        h.add_(1)
+        return h.sum()
+
+    def dead_of_several(w: Tensor) -> Tensor:
+        h = w * 2
+        loss = h.split(64)[1].sin().sum()
+        h.add_(1)
+        return loss + h.sum()
+
+    def made_without_grad(w: Tensor) -> Tensor:
+        with torch.no_grad():
+            view = w[1:]
+        loss = (view * w[1:]).sum()
+        with torch.no_grad():
+            w.add_(1)
+        return loss
+
+    def complex_view(w: Tensor) -> Tensor:
+        z = torch.complex(w, w) * 2
+        loss = torch.view_as_real(z).sin().sum()
+        z.mul_(3)
+        return loss + z.abs().sum()
+
+    for make in (
+        dead,
+        dead_through_a_view,
+        dead_view,
+        view_itself,
+        own_result,
+        dead_of_several,
+        made_without_grad,
+        complex_view,
+    ):
+        for alive in (False, True):
+            label = f"{make.__name__}, {'kept' if alive else 'let go'}"
+            w = leaf(ROWS, WIDTH)
+            kept: list[Any] = []
+
+            def look(frame: Any, event: str, _: Any, kept: list[Any] = kept) -> None:
+                if event == "return":
+                    kept.append(dict(frame.f_locals))
+
+            sys.setprofile(look if alive else None)
+            loss = make(w)
+            sys.setprofile(None)
+            try:
+                loss.backward()
+                t.note(label, "no error")
+            except RuntimeError as error:
+                t.note(label, str(error))
 
 
 def tensors_that_are_not_plain(t: Trial) -> None:
