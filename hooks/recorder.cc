@@ -175,7 +175,7 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
 }
 
 void Start(const at::RecordFunction& event) {
-  if (torch::autograd::get_current_graph_task_id() != -1) {
+  if (torch::autograd::get_current_graph_task_id() != -1 || IsBelowAutograd()) {
     ReportForeignWrites(event);
     return;
   }
@@ -203,9 +203,9 @@ void End(const at::RecordFunction& event) {
 }
 
 std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
-  if (Busy::IsSet() || frame.event != nullptr || IsBelowAutograd()) {
-    return nullptr;
-  }
+  if (Busy::IsSet() || frame.event != nullptr) return nullptr;
+  // Inference mode looks like that too, and its writes count.
+  if (IsBelowAutograd() && !c10::InferenceMode::is_enabled()) return nullptr;
   const RuntimeLock lock;
   const Busy busy;
   try {

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "hooks/outside.h"
 #include "hooks/replay.h"
 #include "planner/check.h"
 
@@ -41,6 +42,7 @@ bool IsUsableExternal(const TapeStorage& storage) {
 
 // The version of `storage` that op `reader` read is the one it has now.
 bool IsCurrentFor(const TapeStorage& storage, int reader) {
+  if (storage.rewritten) return false;
   return storage.writers.empty() || storage.writers.back() <= reader;
 }
 
@@ -49,6 +51,7 @@ class RecipeSearch {
   RecipeSearch(const Tape& tape, int max_ops) : tape_(tape), max_(max_ops) {}
 
   std::optional<Recipe> Find(int target) {
+    relied_upon_ = tape_.storages[target].owed;
     todo_ = {target};
     seen_ = {target};
     while (!todo_.empty()) {
@@ -63,7 +66,9 @@ class RecipeSearch {
  private:
   bool AddWriters(int storage) {
     const TapeStorage& wanted = tape_.storages[storage];
-    if (wanted.opaque || wanted.writers.empty()) return false;
+    if (wanted.opaque || wanted.rewritten || wanted.writers.empty()) {
+      return false;
+    }
     for (int op : wanted.writers) {
       if (!ops_.insert(op).second) continue;
       if (!CanRunAgain(tape_.ops[op])) return false;
@@ -83,6 +88,7 @@ class RecipeSearch {
     const TapeStorage& input = tape_.storages[storage];
     if (!IsCurrentFor(input, reader)) return false;
     if (!seen_.insert(storage).second) return true;
+    if (!relied_upon_ && !MayRelyOn(input)) return false;
     if (input.external) return IsUsableExternal(input);
     if (!IsAvailable(input)) todo_.push_back(storage);
     return true;
@@ -90,6 +96,7 @@ class RecipeSearch {
 
   const Tape& tape_;
   const int max_;
+  bool relied_upon_ = false;  // witnesses tell whether inputs are good
   std::vector<int> todo_;
   absl::flat_hash_set<int> seen_;
   absl::flat_hash_set<int> ops_;
@@ -138,6 +145,7 @@ class Run {
   // Bytes to read, or to write in the case of what this run rebuilds.
   c10::Storage Lookup(int index, const TapeOp& op) {
     TapeStorage& storage = tape_.storages[index];
+    if (storage.copy) return storage.copy;
     if (storage.data) return storage.data;
     if (auto made = made_.find(index); made != made_.end()) {
       return made->second;
@@ -193,6 +201,23 @@ class Run {
   std::vector<int> published_;
 };
 
+// Throws where an input has been written without an op.
+void CheckWitnesses(const Tape& tape, const Recipe& recipe) {
+  absl::flat_hash_set<int> seen;
+  for (int op : recipe.ops) {
+    ForEachRead(tape, op, [&](int read) {
+      if (!seen.insert(read).second) return true;
+      TORCH_CHECK(
+          IsAsWitnessed(tape.storages[read]), "ebbtide: a tensor that ",
+          tape.ops[op].info->name, " has read was written behind PyTorch's ",
+          "back (a NumPy array over it, a raw pointer, another process) "
+          "between forward and backward, and what was made of it has been "
+          "dropped; give PyTorch a copy of such an array");
+      return true;
+    });
+  }
+}
+
 }  // namespace
 
 std::optional<Recipe> FindRecipe(const Tape& tape, int storage, int max_ops) {
@@ -234,6 +259,7 @@ void Settle(Tape* tape, int storage) {
     tape->owed += owed ? 1 : -1;
     for (int input : RecipeInputs(*tape, index)) {
       tape->storages[input].dependents += owed ? 1 : -1;
+      if (owed) TakeWitness(&tape->storages[input]);
       todo.push_back(input);
     }
   }
@@ -250,6 +276,7 @@ int Recover(Tape* tape, int storage, const RecoveryPolicy& policy) {
   std::optional<Recipe> recipe = FindRecipe(*tape, storage);
   TORCH_CHECK(recipe.has_value(),
               "ebbtide: a dropped saved tensor has lost its recipe");
+  CheckWitnesses(*tape, *recipe);
   const int ops = recipe->ops.size();
   Run(tape, storage, *recipe, policy).Execute();
   return ops;

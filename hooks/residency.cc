@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
 #include "allocator/torch_cpu_allocator.h"
+#include "hooks/outside.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
 
@@ -16,11 +16,6 @@ namespace {
 
 // Bytes brought back ahead of need, counted against the budget.
 constexpr int64_t kPrefetchWindow = 32 << 20;
-
-size_t Digest(const c10::Storage& bytes) {
-  return absl::HashOf(absl::string_view(static_cast<const char*>(bytes.data()),
-                                        bytes.nbytes()));
-}
 
 // The op that made it, for people.
 absl::string_view NameOf(const Tape& tape, int storage) {
@@ -297,12 +292,15 @@ void Residency::BeforeWrite(Tape* tape, int written) {
   for (int i : rebuilt) --tape->storages[i].pins;
 }
 
-void Residency::BeforeForeignWrite(const c10::Storage& storage) {
+void Residency::BeforeForeignWrite(const c10::Storage& storage,
+                                   const Tape* writer) {
   for (const auto& weak : tapes_) {
     const auto tape = weak.lock();
-    if (tape == nullptr || tape->owed == 0) continue;
+    if (tape == nullptr || tape.get() == writer) continue;
     const int index = tape->Find(storage);
-    if (index >= 0) BeforeWrite(tape.get(), index);
+    if (index < 0) continue;
+    BeforeWrite(tape.get(), index);
+    tape->storages[index].rewritten = true;
   }
 }
 

@@ -67,8 +67,9 @@ class Residency {
   // Storage `written` is about to be written: rebuilds what would lose its
   // recipe.
   void BeforeWrite(Tape* tape, int written);
-  // The same for a write that no tape records.
-  void BeforeForeignWrite(const c10::Storage& storage);
+  // The same for all tapes but `writer`, the one that records the write, if
+  // any.
+  void BeforeForeignWrite(const c10::Storage& storage, const Tape* writer);
 
   // Time spent in here by the threads of the program, in all.
   double own_nanoseconds() const { return own_nanoseconds_; }

@@ -1,17 +1,16 @@
 // What the runtime does for saved tensors and for the recorder.
 #include <ATen/ATen.h>
 #include <ATen/SequenceNumber.h>
-#include <c10/core/CPUAllocator.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/hash/hash.h"
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/busy.h"
+#include "hooks/outside.h"
 #include "hooks/recovery.h"
 #include "hooks/replay.h"
 #include "hooks/runtime.h"
@@ -30,13 +29,6 @@ uint64_t HashOp(const Tape& tape, const TapeOp& op) {
   }
   for (int output : op.outputs) hash = absl::HashOf(hash, output);
   return hash;
-}
-
-c10::Storage CopyOf(const c10::Storage& storage) {
-  c10::Storage copy(c10::Storage::use_byte_size_t(), storage.nbytes(),
-                    c10::GetCPUAllocator(), /*resizable=*/true);
-  std::memcpy(copy.mutable_data(), storage.data(), storage.nbytes());
-  return copy;
 }
 
 // Whether the tensor is all of its storage, so that overwriting it leaves
@@ -76,8 +68,10 @@ void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
   if (storage.writers.empty() || storage.writers.back() != op_index) {
     storage.writers.push_back(op_index);
   }
-  // A clean copy in the spill file is not clean any more.
+  // Copies in the spill file and for recipes are not clean any more.
   if (storage.data) storage.spill.reset();
+  storage.witness.reset();
+  storage.copy = c10::Storage();
 }
 
 }  // namespace
@@ -223,6 +217,8 @@ void Runtime::BeginWrites(Tape* tape, int index) {
     for (const TensorArgument& t : argument.tensors) {
       if (t.storage < 0) continue;
       residency_.BeforeWrite(tape, t.storage);
+      const c10::Storage written(tape->storages[t.storage].identity.lock());
+      if (written) residency_.BeforeForeignWrite(written, tape);
       AddWriter(tape, index, t);
     }
   }
@@ -313,7 +309,7 @@ void Runtime::OnOpEnd(Tape* tape, int index,
 }
 
 void Runtime::OnForeignWrite(const at::Tensor& tensor) {
-  residency_.BeforeForeignWrite(tensor.storage());
+  residency_.BeforeForeignWrite(tensor.storage(), /*writer=*/nullptr);
 }
 
 }  // namespace ebbtide

@@ -73,7 +73,9 @@ void SavedTensor::NoteVersion(const at::Tensor& tensor) {
   grad_fn_ = meta->grad_fn_;
   output_nr_ = meta->output_nr_;
   const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
-  if (view != nullptr && view->has_bw_view()) {
+  if (view != nullptr && view->has_bw_view() &&
+      (meta->grad_fn_ != nullptr ||
+       view->get_backward_view().base_.requires_grad())) {
     view_ = view->get_creation_meta();
     has_view_function_ = view->get_backward_view().has_view_fn();
   }

@@ -1,5 +1,7 @@
 #include "hooks/tape.h"
 
+#include "hooks/outside.h"
+
 namespace ebbtide {
 
 Geometry GeometryOf(const at::Tensor& tensor) {
@@ -83,6 +85,7 @@ int Tape::FindOrAdd(const at::Tensor& tensor) {
   added.version = impl->version_counter();
   added.version_number = added.version->current_version();
   const bool leaf = tensor.requires_grad() && tensor.is_leaf();
+  NoteExternal(storage, leaf, &added);
   if (leaf || added.bytes < kSmallStorage) {
     added.captured = true;
     added.data = storage;

@@ -112,6 +112,15 @@ struct TapeStorage {
   };
   Writer writer;
 
+  // See hooks/outside.h: recipes rely on it even where it is exported; what
+  // they read instead of it; the digest of what they rely on.
+  bool trusted = false;
+  c10::Storage copy;
+  std::optional<size_t> witness;
+  // Written by an op that is not on this tape: recipes neither read nor make
+  // it.
+  bool rewritten = false;
+
   // What we hold of it now: its bytes on the device, its bytes in the spill
   // file, or neither (then a recipe rebuilds it).
   c10::Storage data;

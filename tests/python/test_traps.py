@@ -2,7 +2,7 @@
 
 import pytest
 
-from same import FORCED, Zygote
+from same import FORCED, RECOMPUTE, Zygote
 
 # Does not hold yet, and gates nothing until it does: ./dev long runs it.
 NOT_YET = pytest.mark.long
@@ -61,9 +61,27 @@ def test_trap_ops_of_the_script_run_once(zygote: Zygote) -> None:
     zygote.forced("traps.ops_of_the_script_run_once")
 
 
-@NOT_YET
 def test_trap_bytes_written_behind_the_dispatcher(zygote: Zygote) -> None:
-    zygote.forced("traps.written_behind_the_dispatcher")
+    recomputed, spilled = zygote.forced("traps.written_behind_the_dispatcher")
+    for outcome in (recomputed, spilled):
+        assert all(work["replayed"] > 0 for work in outcome.work.values())
+    # What is exported and never changes is relied upon from the second time on.
+    drops = {name: work["dropped"] for name, work in recomputed.work.items()}
+    assert drops["only read 2"] > drops["foreign 2"]
+    assert drops["mapped 2"] == drops["only read 2"]
+
+
+def test_trap_relied_upon_bytes_are_compared(zygote: Zygote) -> None:
+    plain = dict(zygote.plain("traps.too_late").notes)
+    done = dict(zygote.run("traps.too_late", RECOMPUTE).notes)
+    for way in ("numpy", "dlpack", "pointer"):
+        assert done[f"{way} False"] == plain[f"{way} False"]
+        assert done[f"{way} True"] == ["True"], "a number instead of an error"
+
+
+@pytest.mark.parametrize("case", ["inference_mode_writes", "written_by_the_next_pair"])
+def test_trap_writes_are_seen_wherever_they_happen(zygote: Zygote, case: str) -> None:
+    zygote.forced(f"traps.{case}")
 
 
 def test_trap_storages_change_their_size(zygote: Zygote) -> None:

@@ -1,0 +1,108 @@
+#include "hooks/outside.h"
+
+#include <ATen/MapAllocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <cstring>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/string_view.h"
+
+namespace ebbtide {
+namespace {
+
+// What the exported storages held when they were last read for the first time
+// in a pair.
+struct Known {
+  c10::weak_intrusive_ptr<c10::StorageImpl> identity;
+  size_t digest = 0;
+};
+
+bool IsUnchanged(const c10::Storage& bytes, size_t digest) {
+  static auto& known = *new absl::flat_hash_map<c10::StorageImpl*, Known>;
+  static size_t tidy_at = 64;
+  if (known.size() > tidy_at) {
+    absl::erase_if(
+        known, [](const auto& one) { return one.second.identity.expired(); });
+    tidy_at = 2 * known.size() + 64;
+  }
+  c10::StorageImpl* impl = bytes.unsafeGetStorageImpl();
+  const auto entry = known.find(impl);
+  if (entry != known.end() && !entry->second.identity.expired() &&
+      entry->second.digest == digest) {
+    return true;
+  }
+  known.insert_or_assign(
+      impl,
+      Known{.identity = c10::weak_intrusive_ptr<c10::StorageImpl>(
+                c10::intrusive_ptr<
+                    c10::StorageImpl>::unsafe_reclaim_from_nonowning(impl)),
+            .digest = digest});
+  return false;
+}
+
+bool IsMapping(const c10::Storage& bytes) {
+  return at::MapAllocator::fromDataPtr(bytes.data_ptr()) != nullptr;
+}
+
+// The bytes that a recipe would read, if they are there at once.
+c10::Storage Present(const TapeStorage& storage) {
+  if (storage.data) return storage.data;
+  if (!storage.external || storage.spill) return {};
+  return c10::Storage(storage.identity.lock());
+}
+
+}  // namespace
+
+bool IsExported(const c10::Storage& bytes) { return !bytes.resizable(); }
+
+size_t Digest(const c10::Storage& bytes) {
+  return absl::HashOf(absl::string_view(static_cast<const char*>(bytes.data()),
+                                        bytes.nbytes()));
+}
+
+c10::Storage CopyOf(const c10::Storage& bytes) {
+  c10::Storage copy(c10::Storage::use_byte_size_t(), bytes.nbytes(),
+                    c10::GetCPUAllocator(), /*resizable=*/true);
+  std::memcpy(copy.mutable_data(), bytes.data(), bytes.nbytes());
+  return copy;
+}
+
+void NoteExternal(const c10::Storage& bytes, bool parameter,
+                  TapeStorage* storage) {
+  storage->trusted = parameter;
+  if (!IsExported(bytes) || bytes.nbytes() == 0) return;
+  if (!parameter && storage->bytes < kSmallStorage) {
+    storage->copy = CopyOf(bytes);
+    return;
+  }
+  storage->witness = Digest(bytes);
+  storage->trusted =
+      parameter || IsMapping(bytes) || IsUnchanged(bytes, *storage->witness);
+}
+
+bool MayRelyOn(const TapeStorage& storage) {
+  if (storage.trusted || storage.copy) return true;
+  const c10::Storage bytes = Present(storage);
+  return !bytes || !IsExported(bytes);
+}
+
+void TakeWitness(TapeStorage* storage) {
+  if (storage->witness || storage->copy) return;
+  const c10::Storage bytes = Present(*storage);
+  if (!bytes) return;
+  // Parameters are written by ops, whose versions count. Of what an op has made
+  // nobody can take a pointer any more once we alone hold it.
+  const bool ours_alone = !storage->external && bytes.use_count() == 2;
+  if (storage->trusted || ours_alone) return;
+  storage->witness = Digest(bytes);
+}
+
+bool IsAsWitnessed(const TapeStorage& storage) {
+  if (!storage.witness) return true;
+  const c10::Storage bytes = Present(storage);
+  return !bytes || Digest(bytes) == *storage.witness;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,46 @@
+// Bytes that can change without PyTorch being told: a NumPy array over them, a
+// mapping another process has, a raw pointer. No op runs and no version counter
+// moves, so a recipe that reads such bytes could rebuild something else.
+//
+// What can be seen is that a storage is *exported*: tensor.numpy() and
+// from_numpy() leave it not resizable, as does every memory that is not an
+// allocator's. What was exported when a recipe would be relied upon is read by
+// none, unless it is
+//   - a parameter: scripts look at those with numpy() and write them by ops;
+//   - mapped memory: batches of DataLoader workers, weights of a file;
+//   - unchanged since the pair before: tables and frozen weights;
+//   - small: then it is copied when it is first read.
+// Whatever is relied upon is compared by its digest before it is read again, so
+// that what is written later, or through a pointer, is an error and not a wrong
+// gradient.
+#ifndef EBBTIDE_HOOKS_OUTSIDE_H_
+#define EBBTIDE_HOOKS_OUTSIDE_H_
+
+#include <c10/core/Storage.h>
+
+#include <cstddef>
+
+#include "hooks/tape.h"
+
+namespace ebbtide {
+
+bool IsExported(const c10::Storage& bytes);
+size_t Digest(const c10::Storage& bytes);
+// A copy from our allocator.
+c10::Storage CopyOf(const c10::Storage& bytes);
+
+// An op is about to read `storage`, an external that the tape has not seen yet.
+// Fills in `trusted`, `copy` and `witness`.
+void NoteExternal(const c10::Storage& bytes, bool parameter,
+                  TapeStorage* storage);
+
+// Whether a recipe may rely on the storage as it is now.
+bool MayRelyOn(const TapeStorage& storage);
+// From now on a recipe does: what it will have to find again.
+void TakeWitness(TapeStorage* storage);
+// Before a recipe reads it. False: it was written behind our back.
+bool IsAsWitnessed(const TapeStorage& storage);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_OUTSIDE_H_
