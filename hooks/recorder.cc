@@ -135,7 +135,8 @@ bool WillBeCast(const OpInfo& info) {
          !state.excluded_.has(c10::DispatchKey::AutocastCPU);
 }
 
-void ReportForeignWrites(const at::RecordFunction& event) {
+void ReportWrites(const at::RecordFunction& event,
+                  void (TapeListener::*report)(const at::Tensor&)) {
   const OpInfo* info = FindOpInfo(event);
   if (info == nullptr || !info->mutates) return;
   const auto inputs = event.inputs();
@@ -144,7 +145,7 @@ void ReportForeignWrites(const at::RecordFunction& event) {
     std::vector<at::Tensor> tensors;
     AppendTensors(inputs[i], &tensors);
     for (const at::Tensor& t : tensors) {
-      if (IsPlainTensor(t)) listener->OnForeignWrite(t);
+      if (IsPlainTensor(t)) (listener->*report)(t);
     }
   }
 }
@@ -176,7 +177,7 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
 
 void Start(const at::RecordFunction& event) {
   if (torch::autograd::get_current_graph_task_id() != -1 || IsBelowAutograd()) {
-    ReportForeignWrites(event);
+    ReportWrites(event, &TapeListener::OnForeignWrite);
     return;
   }
   const OpInfo* info = FindOpInfo(event);
@@ -184,7 +185,7 @@ void Start(const at::RecordFunction& event) {
   Tape* tape =
       listener->TapeFor([&event, info] { return MayBegin(event, *info); });
   if (tape == nullptr) {
-    ReportForeignWrites(event);
+    ReportWrites(event, &TapeListener::OnForeignWrite);
     return;
   }
   BeginOp(event, info, tape);
@@ -202,6 +203,12 @@ void End(const at::RecordFunction& event) {
   listener->OnOpEnd(ended.tape, ended.op, outputs);
 }
 
+// The op runs, but is not on the tape.
+void Abandon(const at::RecordFunction& event) {
+  frame = Frame();
+  ReportWrites(event, &TapeListener::OnUnseenWrite);
+}
+
 std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
   if (Busy::IsSet() || frame.event != nullptr) return nullptr;
   // Inference mode looks like that too, and its writes count.
@@ -212,9 +219,9 @@ std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
     Start(event);
   } catch (const c10::OutOfMemoryError&) {
     // Of a copy of ours; the program's own op has not asked for anything yet.
-    frame = Frame();
+    Abandon(event);
   } catch (const std::exception& error) {
-    frame = Frame();
+    Abandon(event);
     listener->OnFailure(error.what());
   }
   return nullptr;

@@ -32,8 +32,10 @@ class TapeListener {
                        const std::vector<at::Tensor>& outputs) = 0;
   // Recording has failed by a fault of ours.
   virtual void OnFailure(const std::string& what) = 0;
-  // An op outside recording writes `storage`.
+  // An op outside recording is about to write `tensor`.
   virtual void OnForeignWrite(const at::Tensor& tensor) = 0;
+  // The same where the above, or recording, has failed.
+  virtual void OnUnseenWrite(const at::Tensor& tensor) = 0;
 };
 
 // Registers the observer, disabled. The listener must live for ever.

@@ -29,12 +29,12 @@ bool CanRunAgain(const TapeOp& op) {
   return op.verified && !op.info->opaque && !op.parallel_region;
 }
 
-// An external can be read again while it is unchanged in version, and held by
-// us or alive in its size.
-bool IsUsableExternal(const TapeStorage& storage) {
-  if (storage.version->current_version() != storage.version_number) {
-    return false;
-  }
+bool HasItsVersion(const TapeStorage& storage) {
+  return storage.version->current_version() == storage.version_number;
+}
+
+// An external can be read again while we hold it or it is alive in its size.
+bool IsThere(const TapeStorage& storage) {
   if (IsAvailable(storage)) return true;
   const auto impl = storage.identity.lock();
   return impl && impl->nbytes() == storage.bytes;
@@ -52,6 +52,7 @@ class RecipeSearch {
 
   std::optional<Recipe> Find(int target) {
     relied_upon_ = tape_.storages[target].owed;
+    if (tape_.blind && !relied_upon_) return std::nullopt;
     todo_ = {target};
     seen_ = {target};
     while (!todo_.empty()) {
@@ -88,8 +89,13 @@ class RecipeSearch {
     const TapeStorage& input = tape_.storages[storage];
     if (!IsCurrentFor(input, reader)) return false;
     if (!seen_.insert(storage).second) return true;
-    if (!relied_upon_ && !MayRelyOn(input)) return false;
-    if (input.external) return IsUsableExternal(input);
+    if (!relied_upon_ && (input.doomed || !MayRelyOn(input))) return false;
+    if (input.external) {
+      // The version counts for the variable, which may have been given other
+      // data since (`p.data = other`); what happens to the bytes that are
+      // relied upon is seen by every write, and by the witness.
+      return IsThere(input) && (relied_upon_ || HasItsVersion(input));
+    }
     if (!IsAvailable(input)) todo_.push_back(storage);
     return true;
   }
@@ -235,6 +241,32 @@ std::vector<int> RecipeInputs(const Tape& tape, int storage) {
   std::sort(inputs.begin(), inputs.end());
   inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
   return inputs;
+}
+
+std::vector<int> FindDependents(const Tape& tape, int storage) {
+  // Whether the recipe of what is owed reads `storage`, at any depth.
+  std::vector<std::optional<bool>> needs(tape.storages.size());
+  needs[storage] = true;
+  const auto find = [&](int index, const auto& recurse) -> bool {
+    if (needs[index]) return *needs[index];
+    needs[index] = false;  // what reads itself adds nothing
+    if (!tape.storages[index].owed) return false;
+    for (int input : RecipeInputs(tape, index)) {
+      if (recurse(input, recurse)) {
+        needs[index] = true;
+        break;
+      }
+    }
+    return *needs[index];
+  };
+  std::vector<int> dependents;
+  for (int i = 0; i < static_cast<int>(tape.storages.size()); ++i) {
+    const TapeStorage& s = tape.storages[i];
+    if (s.owed && s.hooks > 0 && i != storage && find(i, find)) {
+      dependents.push_back(i);
+    }
+  }
+  return dependents;
 }
 
 void Settle(Tape* tape, int storage) {

@@ -51,6 +51,10 @@ struct RecoveryPolicy {
 // Returns the ops run.
 int Recover(Tape* tape, int storage, const RecoveryPolicy& policy);
 
+// Owed storages that saved tensors will ask for and whose recipes read
+// `storage`.
+std::vector<int> FindDependents(const Tape& tape, int storage);
+
 // Storages read by the ops that wrote `storage`, itself excluded, each once.
 std::vector<int> RecipeInputs(const Tape& tape, int storage);
 

@@ -1,5 +1,6 @@
 #include "hooks/residency.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "hooks/outside.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
+#include "planner/check.h"
 
 namespace ebbtide {
 namespace {
@@ -278,18 +280,29 @@ bool Residency::RebuildsEqual(Tape* tape, int index) {
 }
 
 void Residency::BeforeWrite(Tape* tape, int written) {
-  if (tape->owed == 0 || tape->storages[written].dependents == 0) return;
+  TapeStorage& storage = tape->storages[written];
+  if (storage.dependents == 0) return;
   const Timed timed(this);
   std::vector<int> rebuilt;
-  for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
-    TapeStorage& storage = tape->storages[i];
-    if (!storage.owed || storage.hooks == 0) continue;
-    Rebuild(tape, i, [](int) { return true; });
-    ++storage.pins;
-    rebuilt.push_back(i);
-    if (tape->storages[written].dependents == 0) break;
+  // Rebuilding takes memory, for which nothing may be dropped that would need
+  // what is about to be written.
+  storage.doomed = true;
+  try {
+    for (int i : FindDependents(*tape, written)) {
+      if (!tape->storages[i].owed) continue;
+      Rebuild(tape, i, [](int) { return true; });
+      ++tape->storages[i].pins;
+      rebuilt.push_back(i);
+    }
+    EBBTIDE_CHECK(tape->storages[written].dependents == 0);
+  } catch (...) {
+    // The write happens all the same.
+    tape->storages[written].rewritten = true;
+    for (int i : rebuilt) --tape->storages[i].pins;
+    throw;
   }
   for (int i : rebuilt) --tape->storages[i].pins;
+  tape->storages[written].doomed = false;
 }
 
 void Residency::BeforeForeignWrite(const c10::Storage& storage,
@@ -302,6 +315,40 @@ void Residency::BeforeForeignWrite(const c10::Storage& storage,
     BeforeWrite(tape.get(), index);
     tape->storages[index].rewritten = true;
   }
+}
+
+template <typename Visit>  // void Visit(TapeStorage*)
+void Residency::ForEachTapeOf(const c10::Storage& storage, Visit visit) {
+  for (const auto& weak : tapes_) {
+    const auto tape = weak.lock();
+    if (tape == nullptr) continue;
+    const int index = tape->Find(storage);
+    if (index >= 0) visit(&tape->storages[index]);
+  }
+}
+
+void Residency::MarkRewritten(const c10::Storage& storage) {
+  ForEachTapeOf(storage, [](TapeStorage* s) { s->rewritten = true; });
+}
+
+void Residency::NoteWriter(const c10::Storage& storage,
+                           const TapeStorage::Writer& writer) {
+  ForEachTapeOf(storage, [&](TapeStorage* s) { s->writer = writer; });
+}
+
+bool Residency::IsOwing() const {
+  return std::any_of(tapes_.begin(), tapes_.end(), [](const auto& weak) {
+    const auto tape = weak.lock();
+    return tape != nullptr && tape->owed > 0;
+  });
+}
+
+bool Residency::CloseEyes() {
+  if (IsOwing()) return false;
+  for (const auto& weak : tapes_) {
+    if (const auto tape = weak.lock()) tape->blind = true;
+  }
+  return true;
 }
 
 }  // namespace ebbtide

@@ -70,6 +70,16 @@ class Residency {
   // The same for all tapes but `writer`, the one that records the write, if
   // any.
   void BeforeForeignWrite(const c10::Storage& storage, const Tape* writer);
+  // The same where nothing can be rebuilt: what needs it is lost.
+  void MarkRewritten(const c10::Storage& storage);
+  // An in-place op has been, for the error messages of all tapes.
+  void NoteWriter(const c10::Storage& storage,
+                  const TapeStorage::Writer& writer);
+  // Whether a recipe is relied upon, so that every write must be seen.
+  bool IsOwing() const;
+  // Writes will go unseen: none of today's tapes relies on a recipe any more.
+  // False, and nothing done, where one does already.
+  bool CloseEyes();
 
   // Time spent in here by the threads of the program, in all.
   double own_nanoseconds() const { return own_nanoseconds_; }
@@ -83,6 +93,8 @@ class Residency {
  private:
   class Timed;
 
+  template <typename Visit>
+  void ForEachTapeOf(const c10::Storage& storage, Visit visit);
   std::optional<Victim> BestVictim();
   void GiveUpSpilling(const absl::Status& why);
   void PrefetchBefore(Tape* tape, int pack);

@@ -149,7 +149,8 @@ void Runtime::BeginPair() {
   const bool was_steady = steady_run_ != nullptr;
   Decide();
   if (was_steady != (state_ == State::kSteady)) EnableRecorder(was_steady);
-  if (quiet_pairs_ >= 2 && peak <= *settings_.budget) {
+  if (quiet_pairs_ >= 2 && peak <= *settings_.budget &&
+      residency_.CloseEyes()) {
     tape_.reset();
     complete_ = false;
     Sleep(peak);
@@ -240,7 +241,7 @@ void Runtime::ChooseSteady() {
   constexpr int kSteadyPairs = 63;
   if (state_ == State::kActive && !unsteady_.contains(followed_) &&
       steady_pairs_ < kSteadyPairs &&
-      planning_.Find(followed_)->steady != nullptr) {
+      planning_.Find(followed_)->steady != nullptr && residency_.CloseEyes()) {
     state_ = State::kSteady;
     ++steady_pairs_;
   } else {
@@ -390,7 +391,8 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
 void Runtime::TurnOff(const std::string& why) {
   if (state_ == State::kOff) return;
   state_ = State::kOff;
-  EnableRecorder(false);
+  // Who has dropped something has to see what is written.
+  EnableRecorder(residency_.IsOwing());
   off_because_ = why;
   Say(absl::StrCat("off: ", why));
 }

@@ -71,6 +71,7 @@ class Runtime final : public TapeListener {
                const std::vector<at::Tensor>& outputs) override;
   void OnFailure(const std::string& what) override { TurnOff(what); }
   void OnForeignWrite(const at::Tensor& tensor) override;
+  void OnUnseenWrite(const at::Tensor& tensor) override;
 
  private:
   static void BeforeFork();

@@ -49,7 +49,14 @@ TapeStorage::Writer WriterOf(const at::Tensor& written) {
   // Not by grad_fn(), which gives a written view a new maker, or throws.
   const auto* meta = torch::autograd::impl::get_autograd_meta(written);
   if (meta == nullptr || meta->grad_fn_ == nullptr) return {};
-  return {.node = meta->grad_fn_, .through_view = written.is_view()};
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(written);
+  if (view == nullptr || !view->has_bw_view()) {
+    return {.variable = written.unsafeGetTensorImpl(),
+            .name = meta->grad_fn_->name()};
+  }
+  const at::Tensor& base = view->get_backward_view().base_;
+  return {.variable = base.unsafeGetTensorImpl(),
+          .name = "torch::autograd::CopySlices"};
 }
 
 void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
@@ -216,9 +223,9 @@ void Runtime::BeginWrites(Tape* tape, int index) {
     if (!argument.written) continue;
     for (const TensorArgument& t : argument.tensors) {
       if (t.storage < 0) continue;
-      residency_.BeforeWrite(tape, t.storage);
       const c10::Storage written(tape->storages[t.storage].identity.lock());
       if (written) residency_.BeforeForeignWrite(written, tape);
+      residency_.BeforeWrite(tape, t.storage);
       AddWriter(tape, index, t);
     }
   }
@@ -240,7 +247,9 @@ void Runtime::NoteOutputs(Tape* tape, int index,
     TapeStorage& made = tape->storages[storage];
     if (made.writers.empty() || made.writers.back() != index) continue;
     output = storage;
-    if (op.info->mutates) made.writer = WriterOf(tensor);
+    if (op.info->mutates) {
+      residency_.NoteWriter(tensor.storage(), WriterOf(tensor));
+    }
     // Memory that somebody fills behind our back (torch.tensor does): small
     // enough to keep as an input of whatever reads it (cpu-mode.md F1).
     if (op.info->uninitialized && made.bytes < kSmallStorage) {
@@ -310,6 +319,10 @@ void Runtime::OnOpEnd(Tape* tape, int index,
 
 void Runtime::OnForeignWrite(const at::Tensor& tensor) {
   residency_.BeforeForeignWrite(tensor.storage(), /*writer=*/nullptr);
+}
+
+void Runtime::OnUnseenWrite(const at::Tensor& tensor) {
+  residency_.MarkRewritten(tensor.storage());
 }
 
 }  // namespace ebbtide

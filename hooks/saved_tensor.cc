@@ -24,6 +24,10 @@ const char* Hint() {
          "check_nan=False).";
 }
 
+std::string MadeBy(const std::string& node, uint32_t output) {
+  return c10::str(", which is output ", output, " of ", node, ",");
+}
+
 // Views of several outputs, and those made without grad, may not be written in
 // place: throws PyTorch's own words for that.
 void RaiseAsUnwritableView(CreationMeta made, const std::shared_ptr<Node>& by,
@@ -66,6 +70,7 @@ void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
 
 void SavedTensor::NoteVersion(const at::Tensor& tensor) {
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  identity_ = impl;
   version_ = impl->version_counter();
   saved_version_ = version_.current_version();
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
@@ -105,17 +110,13 @@ std::string SavedTensor::MakerOfModified() const {
     output = variable.output_nr();
   } else if (view_) {
     RaiseAsUnwritableView(*view_, maker, output);
-    if (!has_view_function_) {
-      return ", which is output 0 of AsStridedBackward0,";
-    }
-  } else if (tape_ != nullptr) {
-    const TapeStorage::Writer& writer = tape_->storages[storage_].writer;
-    if (writer.through_view)
-      return ", which is output 0 of torch::autograd::CopySlices,";
-    if (const auto node = writer.node.lock()) maker = node;
+    if (!has_view_function_) return MadeBy("AsStridedBackward0", 0);
+  } else if (tape_ != nullptr &&
+             tape_->storages[storage_].writer.variable == identity_) {
+    return MadeBy(tape_->storages[storage_].writer.name, 0);
   }
   if (maker == nullptr) return "";
-  return c10::str(", which is output ", output, " of ", maker->name(), ",");
+  return MadeBy(maker->name(), output);
 }
 
 void SavedTensor::CheckVersion() const {

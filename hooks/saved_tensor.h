@@ -53,6 +53,7 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
   uint32_t saved_version_ = 0;
   uint32_t output_nr_ = 0;
   std::weak_ptr<torch::autograd::Node> grad_fn_;
+  const void* identity_ = nullptr;  // of the variable, which may be gone
   // What is not a leaf, for its present maker. (A weak reference to a leaf
   // would make torch.utils.swap_tensors refuse.)
   c10::weak_intrusive_ptr<c10::TensorImpl> variable_{

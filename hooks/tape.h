@@ -17,11 +17,11 @@
 #include <c10/core/Storage.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/SmallVector.h>
-#include <torch/csrc/autograd/function.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -105,10 +105,11 @@ struct TapeStorage {
   bool captured = false;
   // Written by something that no recipe can repeat.
   bool opaque = false;
-  // The last in-place op that autograd knows of, for error messages.
+  // The last in-place op that autograd knows of, for error messages. A name,
+  // not the node: that would hold what the node has saved.
   struct Writer {
-    std::weak_ptr<torch::autograd::Node> node;
-    bool through_view = false;
+    const void* variable = nullptr;  // written itself, or below a written view
+    std::string name;                // as autograd calls it
   };
   Writer writer;
 
@@ -120,6 +121,7 @@ struct TapeStorage {
   // Written by an op that is not on this tape: recipes neither read nor make
   // it.
   bool rewritten = false;
+  bool doomed = false;  // about to be written: nothing new may rely on it
 
   // What we hold of it now: its bytes on the device, its bytes in the spill
   // file, or neither (then a recipe rebuilds it).
@@ -178,6 +180,8 @@ struct Tape {
   int owed = 0;                 // storages that are owed
   uint64_t hash = 0;            // rolling hash of the signatures of its ops
   double clock = 0;             // sum of nanoseconds of its ops
+  // Writes have gone unseen since: no recipe is relied upon any more.
+  bool blind = false;
 
   // Takes the room that `last` needed.
   void Reserve(const Tape& last);
