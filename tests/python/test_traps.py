@@ -96,6 +96,24 @@ def test_trap_hooks_of_others_come_first(zygote: Zygote) -> None:
     zygote.forced("pairs.checkpointed")
 
 
+def test_strict_says_what_does_not_fit_and_lets_the_script_go_on(
+    zygote: Zygote,
+) -> None:
+    case = "ends.beyond_the_budget"
+    loose = {"EBBTIDE_BUDGET": "8MiB", "EBBTIDE_SPILL_DIR": "none"}
+    done = zygote.same(case, loose)
+    assert done.output == "nothing 17\nnothing 17\n"
+    assert any("over budget: 9.00 MiB needed in tanh" in line for line in done.lines)
+    strict = zygote.same(case, loose | {"EBBTIDE_STRICT": "1"})
+    said = (
+        "ebbtide: 9.00 MiB needed in tanh, the budget is 8.00 MiB and nothing is "
+        "left to evict (EBBTIDE_STRICT)"
+    )
+    assert strict.output == f"{said} 8\n{said} 8\n"
+    assert strict.report["over_budget_steps"] == 0
+    assert strict.report["peak"] <= 8 << 20
+
+
 @NOT_YET
 def test_trap_idle_ends_where_steps_grow(zygote: Zygote) -> None:
     budget = {"EBBTIDE_BUDGET": "12MiB", "EBBTIDE_SPILL_DIR": "none"}

@@ -109,6 +109,22 @@ def job_looks_at_its_files(t: Trial) -> None:
     t.gradients("gradient", loss, [w])
 
 
+def beyond_the_budget(t: Trial) -> None:
+    """More than a budget of 8 MiB holds, where nothing can be evicted."""
+    w = leaf(1 << 18)
+    for step in range(2):
+        held = [w]
+        said = "nothing"
+        try:
+            for _ in range(16):
+                held.append(held[-1].tanh())
+        except torch.OutOfMemoryError as error:
+            said = str(error).splitlines()[0]
+        print(said, len(held))
+        del held
+        t.gradients(f"step {step}", (w.tanh().exp() * w).sum(), [w])
+
+
 def r10_data_loader_workers(t: Trial) -> None:
     w = leaf(WIDTH, WIDTH)
     rows = TensorDataset(data(512, WIDTH))
