@@ -100,7 +100,9 @@ def test_r09_several_graphs_are_normal_life(zygote: Zygote, case: str) -> None:
     "case", ["data_loader_workers", "fork", "fork_goes_on_with_the_graph"]
 )
 def test_r10_forked_children_go_on_without_us(zygote: Zygote, case: str) -> None:
-    zygote.forced(f"ends.r10_{case}")
+    for done in zygote.forced(f"ends.r10_{case}"):
+        assert set(done.output.split()) <= {"off"}
+        assert ("off" in done.output) == (case == "fork")
 
 
 @pytest.mark.parametrize("folder", ["none", str(SPILL)])

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as nnf
 from torch.utils.data import DataLoader, TensorDataset
 
+import ebbtide
 from programs.pairs import network
 from programs.trial import ROWS, WIDTH, Trial, data, digest, leaf
 
@@ -141,6 +142,7 @@ def r10_data_loader_workers(t: Trial) -> None:
 
 def child_trains(queue: "SimpleQueue[Any]") -> None:
     queue.put(digest(steps()))
+    print(ebbtide.report().get("state", "not managed"))
 
 
 def r10_fork(t: Trial) -> None:
@@ -195,6 +197,11 @@ def r11_exit_while_a_thread_trains(t: Trial) -> None:
     time.sleep(0.1)
 
 
+def sinc_by_the_state_of_the_thread(x: Tensor) -> Tensor:
+    excluded = torch._C._dispatch_tls_is_dispatch_key_excluded("AutocastCPU")
+    return x.sin() if excluded else x.cos()
+
+
 def r12_opaque_ops(t: Trial) -> None:
     """What cannot be repeated is kept or copied, whatever depends on it too."""
     w = leaf(ROWS, WIDTH)
@@ -229,7 +236,14 @@ def r12_opaque_ops(t: Trial) -> None:
     def read_by_the_script(h: Tensor) -> Tensor:
         return h * h.sum().item() if h.min().item() < 0 else h
 
+    def not_the_same_again(h: Tensor) -> Tensor:
+        """Behaves as an op of PyTorch whose bytes depend on what nobody knows."""
+        return torch.sinc(h)
+
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("sinc", sinc_by_the_state_of_the_thread, "CPU")
     for op in (
+        not_the_same_again,
         boolean_index,
         noise,
         uninitialized,
