@@ -6,7 +6,7 @@
 // to let it go after every transfer: a cgroup is charged for it.
 //
 // Thread-safe. Write and Read may run at once on different extents; they block
-// for the disk. Nothing may be used in a child of fork().
+// for the disk. In a child of fork() only Read may be used.
 #ifndef EBBTIDE_ALLOCATOR_SPILL_FILE_H_
 #define EBBTIDE_ALLOCATOR_SPILL_FILE_H_
 

@@ -27,6 +27,12 @@ Bytes CopySize(const c10::Storage& storage) {
   return std::max(size, std::min(RoundUpToPage(size), block));
 }
 
+c10::Storage MakeStorage(size_t bytes) {
+  const AllocationKind kind(Kind::kSaved);
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes,
+                      c10::GetCPUAllocator(), /*resizable=*/true);
+}
+
 }  // namespace
 
 bool SpillSlot::Ended(const std::shared_ptr<Transfer>& transfer) {
@@ -41,7 +47,8 @@ SpillSlot::~SpillSlot() {
       transfer->Wait().IgnoreError();  // nobody wants the result any more
     }
   }
-  file_->Give(extent_);
+  // A child may still read what lies there.
+  if (*forks_ == forks_before_) file_->Give(extent_);
 }
 
 HostTier::HostTier(std::unique_ptr<SpillFile> file)
@@ -63,8 +70,8 @@ absl::StatusOr<std::shared_ptr<SpillSlot>> HostTier::StartWrite(
   const Bytes size = CopySize(bytes);
   auto extent = file_->Take(size);
   if (!extent.ok()) return extent.status();
-  auto slot =
-      std::make_shared<SpillSlot>(file_.get(), *extent, size, bytes.nbytes());
+  auto slot = std::make_shared<SpillSlot>(file_.get(), *extent, size,
+                                          bytes.nbytes(), &forks_);
   auto transfer =
       out_.Submit(size, [file = file_.get(), at = *extent, from = bytes.data(),
                          size] { return file->Write(at, from, size); });
@@ -79,10 +86,10 @@ absl::Status HostTier::FinishWrite(SpillSlot* slot) {
 }
 
 absl::Status HostTier::StartRead(SpillSlot* slot) {
-  const AllocationKind kind(Kind::kSaved);
-  slot->incoming_ = c10::Storage(c10::Storage::use_byte_size_t(), slot->used_,
-                                 c10::GetCPUAllocator(),
-                                 /*resizable=*/true);
+  if (in_child_) {
+    return absl::FailedPreconditionError("a child of fork has no lanes");
+  }
+  slot->incoming_ = MakeStorage(slot->used_);
   auto transfer = back_.Submit(
       slot->size_, [file = file_.get(), at = slot->extent_,
                     to = slot->incoming_.mutable_data(),
@@ -98,7 +105,16 @@ void HostTier::CancelRead(SpillSlot* slot) {
   slot->incoming_ = c10::Storage();
 }
 
+absl::StatusOr<c10::Storage> HostTier::ReadInChild(const SpillSlot& slot) {
+  c10::Storage bytes = MakeStorage(slot.used_);
+  const absl::Status read =
+      file_->Read(slot.extent_, bytes.mutable_data(), slot.size_);
+  if (!read.ok()) return read;
+  return bytes;
+}
+
 absl::StatusOr<c10::Storage> HostTier::FinishRead(SpillSlot* slot) {
+  if (in_child_) return ReadInChild(*slot);
   if (slot->read_ == nullptr) {
     const absl::Status started = StartRead(slot);
     if (!started.ok()) return started;

@@ -3,6 +3,9 @@
 // Copies run on two lanes, their bytes on the device count until a copy out has
 // ended and from when a copy back begins. Used under the runtime's lock; only
 // the copies themselves run elsewhere, and they own nothing.
+//
+// A child of fork has no lanes. It reads what was in the file at the fork, at
+// once and for itself; the parent writes nothing else there any more.
 #ifndef EBBTIDE_HOOKS_HOST_TIER_H_
 #define EBBTIDE_HOOKS_HOST_TIER_H_
 
@@ -23,9 +26,16 @@ namespace ebbtide {
 // keeps it from outliving its memory: destruction withdraws or waits.
 class SpillSlot {
  public:
-  // `size` bytes are copied, of which a storage has the first `used`.
-  SpillSlot(SpillFile* file, Extent extent, Bytes size, size_t used)
-      : file_(file), extent_(extent), size_(size), used_(used) {}
+  // `size` bytes are copied, of which a storage has the first `used`. `forks`:
+  // how often the process has forked, counted there.
+  SpillSlot(SpillFile* file, Extent extent, Bytes size, size_t used,
+            const int* forks)
+      : file_(file),
+        extent_(extent),
+        size_(size),
+        used_(used),
+        forks_(forks),
+        forks_before_(*forks) {}
   ~SpillSlot();
   SpillSlot(const SpillSlot&) = delete;
   SpillSlot& operator=(const SpillSlot&) = delete;
@@ -41,6 +51,8 @@ class SpillSlot {
   const Extent extent_;
   const Bytes size_;
   const size_t used_;
+  const int* const forks_;
+  const int forks_before_;
   std::shared_ptr<Transfer> write_;
   std::shared_ptr<Transfer> read_;
   c10::Storage incoming_;
@@ -67,6 +79,10 @@ class HostTier {
   // them over; the file's copy stays good.
   absl::StatusOr<c10::Storage> FinishRead(SpillSlot* slot);
 
+  // After a fork, in the parent and in the child.
+  void AfterForkInParent() { ++forks_; }
+  void AfterForkInChild() { in_child_ = true; }
+
   // Nanoseconds per byte out and back, as measured lately.
   double CostPerByte() const;
   double WriteBandwidth() const;  // bytes per second, contended
@@ -76,11 +92,14 @@ class HostTier {
 
  private:
   explicit HostTier(std::unique_ptr<SpillFile> file);
+  absl::StatusOr<c10::Storage> ReadInChild(const SpillSlot& slot);
 
   const std::unique_ptr<SpillFile> file_;
   TransferLane out_;
   TransferLane back_;
   Bytes bytes_written_{};
+  int forks_ = 0;
+  bool in_child_ = false;
 };
 
 }  // namespace ebbtide

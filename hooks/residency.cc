@@ -336,6 +336,14 @@ void Residency::NoteWriter(const c10::Storage& storage,
   ForEachTapeOf(storage, [&](TapeStorage* s) { s->writer = writer; });
 }
 
+void Residency::AfterForkInParent() {
+  if (tier_ != nullptr) tier_->AfterForkInParent();
+}
+
+void Residency::AfterForkInChild() {
+  if (tier_ != nullptr) tier_->AfterForkInChild();
+}
+
 bool Residency::IsOwing() const {
   return std::any_of(tapes_.begin(), tapes_.end(), [](const auto& weak) {
     const auto tape = weak.lock();

@@ -84,6 +84,9 @@ class Residency {
   // Time spent in here by the threads of the program, in all.
   double own_nanoseconds() const { return own_nanoseconds_; }
 
+  void AfterForkInParent();
+  void AfterForkInChild();
+
   const ResidencyCounts& counts() const { return counts_; }
   bool CanSpill() const { return tier_ != nullptr && spill_failure_.empty(); }
   const HostTier* tier() const { return tier_.get(); }

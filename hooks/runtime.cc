@@ -111,6 +111,7 @@ void Runtime::BeforeFork() {
 void Runtime::AfterForkInParent() {
   RunLog::Global().AfterForkInParent();
   HostAllocator::Global().AfterFork();
+  Global().residency_.AfterForkInParent();
   RuntimeLock::Mutex().unlock();
 }
 
@@ -121,6 +122,7 @@ void Runtime::AfterForkInChild() {
   HostAllocator::Global().AfterFork();
   // Its owner is a thread id that the child does not have: it is made anew.
   new (&RuntimeLock::Mutex()) std::recursive_timed_mutex;
+  Global().residency_.AfterForkInChild();
   Global().state_ = State::kOff;
   Global().settings_.log = Settings::Log::kOff;
   Global().settings_.report.clear();

@@ -105,6 +105,10 @@ def test_r10_forked_children_go_on_without_us(zygote: Zygote, case: str) -> None
         assert ("off" in done.output) == (case == "fork")
 
 
+def test_r10_a_forked_child_reads_what_was_spilled(zygote: Zygote) -> None:
+    assert zygote.spilled("ends.r10_fork_reads_what_was_spilled").spilled > 0
+
+
 @pytest.mark.parametrize("folder", ["none", str(SPILL)])
 @pytest.mark.parametrize("case", ["with_a_graph_alive", "while_a_thread_trains"])
 def test_r11_the_process_ends(zygote: Zygote, case: str, folder: str) -> None:

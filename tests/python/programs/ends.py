@@ -72,14 +72,16 @@ def job_leaves_at_once(t: Trial) -> None:
     os._exit(3)
 
 
+def only_spillable(w: Tensor) -> Tensor:
+    """A loss whose saved tensors cannot be recomputed, whatever copies cost."""
+    everything = torch.ones(w.shape, dtype=torch.bool)
+    return functools.reduce(torch.mul, ((w + i)[everything] for i in range(4))).sum()
+
+
 def job_that_must_spill(t: Trial) -> None:
-    """Nothing that is saved can be recomputed, whatever copies cost."""
     w = leaf(ROWS, WIDTH)
-    everything = torch.ones(ROWS, WIDTH, dtype=torch.bool)
     for step in range(3):
-        parts = ((w + step + i)[everything] for i in range(4))
-        loss = functools.reduce(torch.mul, parts).sum()
-        t.gradients(f"step {step}", loss, [w])
+        t.gradients(f"step {step}", only_spillable(w + step), [w])
 
 
 def job_on_a_full_disk(t: Trial) -> None:
@@ -176,6 +178,29 @@ def r10_fork_goes_on_with_the_graph(t: Trial) -> None:
     with os.fdopen(reader) as pipe:
         t.note("child", status, pipe.read())
     t.gradients("parent", loss, [w])
+
+
+def r10_fork_reads_what_was_spilled(t: Trial) -> None:
+    """The parent goes on first, and spills other bytes than the child's."""
+    w = leaf(1 << 18)
+    loss = only_spillable(w)
+    torch.empty(1 << 18)
+    (parent_reads, child_writes), (child_reads, parent_writes) = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(child_reads, 1)
+        loss.backward()
+        os.write(child_writes, digest(w.grad).encode())
+        os._exit(7)
+    t.gradients("parent", loss, [w])
+    del loss
+    for step in range(3):
+        t.gradients(f"parent {step}", only_spillable(w * step), [w])
+    os.write(parent_writes, b"!")
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(child_writes)
+    with os.fdopen(parent_reads) as pipe:
+        t.note("child", status, pipe.read())
 
 
 def r11_exit_with_a_graph_alive(t: Trial) -> None:
