@@ -223,7 +223,7 @@ def r11_exit_while_a_thread_trains(t: Trial) -> None:
 
 
 def sinc_by_the_state_of_the_thread(x: Tensor) -> Tensor:
-    excluded = torch._C._dispatch_tls_is_dispatch_key_excluded("AutocastCPU")
+    excluded = torch._C._dispatch_tls_is_dispatch_key_excluded("Functionalize")
     return x.sin() if excluded else x.cos()
 
 
@@ -263,7 +263,7 @@ def r12_opaque_ops(t: Trial) -> None:
 
     def not_the_same_again(h: Tensor) -> Tensor:
         """Behaves as an op of PyTorch whose bytes depend on what nobody knows."""
-        return torch.sinc(h)
+        return torch.sinc(h).exp().sin()
 
     library = torch.library.Library("aten", "IMPL")
     library.impl("sinc", sinc_by_the_state_of_the_thread, "CPU")
