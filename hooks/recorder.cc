@@ -33,7 +33,7 @@ uint64_t Mix(uint64_t seed, uint64_t value) {
 uint64_t HashGeometry(uint64_t seed, const Geometry& g) {
   seed = absl::HashOf(seed, absl::MakeConstSpan(g.sizes.data(), g.sizes.size()),
                       absl::MakeConstSpan(g.strides.data(), g.strides.size()));
-  return absl::HashOf(seed, g.offset, g.keys.raw_repr(),
+  return absl::HashOf(seed, g.keys.raw_repr(),
                       static_cast<int>(c10::typeMetaToScalarType(g.dtype)));
 }
 
@@ -75,6 +75,7 @@ TensorArgument ArgumentFor(const at::Tensor& tensor, Tape* tape, TapeOp* op) {
   argument.storage = tape->FindOrAdd(tensor);
   argument.geometry = GeometryOf(tensor);
   op->signature = HashGeometry(op->signature, argument.geometry);
+  op->offsets = absl::HashOf(op->offsets, argument.geometry.offset);
   return argument;
 }
 

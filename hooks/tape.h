@@ -74,6 +74,9 @@ struct TapeOp {
   at::Generator generator;
   // Of the op, its geometries, scalars, grad mode, threads and settings.
   uint64_t signature = 0;
+  // Of where its arguments lie in their storages: bits may depend on that, but
+  // batches that are slices of one tensor make equal steps.
+  uint64_t offsets = 0;
   uint64_t hash = 0;  // of the tape up to and with this op
   int threads = 1;
   KernelSettings settings;

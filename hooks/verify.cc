@@ -65,7 +65,7 @@ void Verifier::Try(const Tape& tape, const TapeOp& op,
   } catch (const std::exception&) {
     // An op that cannot be run again is kept, like one that differs.
   }
-  results_[op.signature] = equal;
+  results_[KeyOf(op)] = equal;
 }
 
 }  // namespace ebbtide

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "hooks/tape.h"
 
 namespace ebbtide {
@@ -21,7 +22,7 @@ class Verifier {
  public:
   // Whether this op's signature still has to be tried.
   bool IsUnknown(const TapeOp& op) const {
-    return !op.info->opaque && !results_.contains(op.signature);
+    return !op.info->opaque && !results_.contains(KeyOf(op));
   }
 
   // Runs `op` again beside `outputs`, which it has just produced, and notes the
@@ -33,14 +34,17 @@ class Verifier {
 
   // What is known of the op: false for an unknown signature.
   bool IsVerified(const TapeOp& op) const {
-    auto result = results_.find(op.signature);
+    auto result = results_.find(KeyOf(op));
     return result != results_.end() && result->second;
   }
 
   // The op was seen to differ later on: never replay it again.
-  void Refuse(const TapeOp& op) { results_[op.signature] = false; }
+  void Refuse(const TapeOp& op) { results_[KeyOf(op)] = false; }
 
  private:
+  static uint64_t KeyOf(const TapeOp& op) {
+    return absl::HashOf(op.signature, op.offsets);
+  }
   bool RunsEqual(const Tape& tape, const TapeOp& op,
                  const std::vector<at::Tensor>& outputs,
                  const c10::Storage& preimage) const;
