@@ -58,12 +58,16 @@ def job_command(job: str, arguments: Sequence[str]) -> list[str]:
     return [str(PYTHON), str(JOBS / f"{job}.py"), *arguments]
 
 
+def clean_environment() -> dict[str, str]:
+    """The environment without ebbtide's variables."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("EBBTIDE_")}
+
+
 def run(command: Sequence[str], environment: dict[str, str] | None = None) -> Run:
     """Runs a job to its end as it is."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("EBBTIDE_")}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        wanted = {**clean, **(environment or {})}
+        wanted = {**clean_environment(), **(environment or {})}
         if environment is not None:
             wanted["EBBTIDE_REPORT"] = str(report)
         process = subprocess.Popen(
