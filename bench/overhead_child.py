@@ -70,9 +70,15 @@ class Step:
         torch.manual_seed(1)
         self.model = small_model(layers)
         self.input = torch.randn(4, 32)
+        self.parameters = list(self.model.parameters())
+
+    def forget_gradients(self) -> None:
+        # zero_grad() hashes addresses, and so differs from process to process.
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def __call__(self) -> None:
-        self.model.zero_grad(set_to_none=True)
+        self.forget_gradients()
         self.model(self.input).pow(2).mean().backward()
 
     def packs(self) -> int:
@@ -208,7 +214,7 @@ class BallastStep:
 
     def __call__(self) -> float:
         """Nanoseconds of the small model's forward and backward."""
-        self.small.model.zero_grad(set_to_none=True)
+        self.small.forget_gradients()
         self.scale.grad = None
         total = self.ballast()
         total.register_hook(self.end_backward)  # type: ignore[no-untyped-call]
