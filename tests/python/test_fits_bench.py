@@ -14,6 +14,6 @@ def test_the_closing_line_says_that_nothing_was_done_and_why() -> None:
 
 @pytest.mark.long  # a minute, most of it under valgrind
 def test_an_idle_job_executes_hardly_more_instructions() -> None:
-    row = fits_bench.instructions()
+    _, row = fits_bench.instructions()
     assert row.unmanaged > 10_000_000
-    assert row.managed <= row.unmanaged * (1 + fits_bench.ALLOWED)
+    assert list(row.complaints()) == []
