@@ -2,10 +2,8 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
-#include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/recovery.h"
@@ -16,11 +14,6 @@ namespace {
 
 // Bytes brought back ahead of need, counted against the budget.
 constexpr int64_t kPrefetchWindow = 32 << 20;
-
-size_t Digest(const c10::Storage& bytes) {
-  return absl::HashOf(absl::string_view(static_cast<const char*>(bytes.data()),
-                                        bytes.nbytes()));
-}
 
 // The op that made it, for people.
 absl::string_view NameOf(const Tape& tape, int storage) {
@@ -216,7 +209,9 @@ bool Residency::Drop(Tape* tape, int index) {
   TapeStorage& storage = tape->storages[index];
   if (!IsEvictable(storage) || !FindRecipe(*tape, index)) return false;
   storage.spill.reset();
-  if (verify_) storage.digest = Digest(storage.data);
+  if (verify_) {
+    storage.digest = DigestOutside(GapsOf(*tape, index), storage.data);
+  }
   RunLog::Global().AddEviction(NameOf(*tape, index),
                                Bytes{static_cast<int64_t>(storage.bytes)},
                                Eviction::How::kDrop);
@@ -255,7 +250,8 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
   TapeStorage& rebuilt = tape->storages[index];
   if (!rebuilt.digest) return;
   ++counts_.verified;
-  if (*std::exchange(rebuilt.digest, std::nullopt) != Digest(rebuilt.data)) {
+  if (*std::exchange(rebuilt.digest, std::nullopt) !=
+      DigestOutside(GapsOf(*tape, index), rebuilt.data)) {
     on_mismatch_(tape, index);
   }
 }
@@ -270,9 +266,7 @@ bool Residency::RebuildsEqual(Tape* tape, int index) {
   bool equal = false;
   try {
     Rebuild(tape, index, [](int) { return false; });
-    equal = storage.data.nbytes() == original.nbytes() &&
-            std::memcmp(storage.data.data(), original.data(),
-                        original.nbytes()) == 0;
+    equal = EqualOutside(GapsOf(*tape, index), storage.data, original);
   } catch (const std::exception&) {
     // Not equal, then.
   }

@@ -220,6 +220,8 @@ void Runtime::Decide() {
       residency_.counts().drops + residency_.counts().spills;
   quiet_pairs_ = evictions == evictions_ ? quiet_pairs_ + 1 : 0;
   evictions_ = evictions;
+  RefreshVerified();
+  if (overran_) TellFloor();
   state_ = State::kWatch;
   residency_.VerifyRebuilds(settings_.verify_every > 0 &&
                             report_.steps % settings_.verify_every == 0);
@@ -269,6 +271,13 @@ MeasuredProfile Runtime::TakeProfile() {
   const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(measured.profile));
+// What was found out since the ops of the last pair were recorded.
+void Runtime::RefreshVerified() {
+  for (TapeOp& op : tape_->ops) {
+    if (!op.foreign) op.verified = verifier_.IsVerified(op);
+  }
+}
+
   return measured;
 }
 

@@ -90,6 +90,10 @@ class Runtime final : public TapeListener {
   // the other.
   void CloseStep();
   void Decide();
+  // Says, once per signature, that no plan can hold the budget, or why none was
+  // found.
+  void TellFloor();
+  void RefreshVerified();
   void KeepLeastTimes();
   MeasuredProfile TakeProfile();
   void StartPlanning();

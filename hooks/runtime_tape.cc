@@ -299,6 +299,7 @@ void Runtime::OnOpEnd(Tape* tape, int index,
   preimage_ = c10::Storage();
   residency_.Reap();
   residency_.SetPosition(tape, tape->clock);
+    op.gaps = verifier_.GapsOf(op);
   if (plan_run_ != nullptr) plan_run_->OnOpEnd(index);
 }
 

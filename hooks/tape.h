@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "hooks/gaps.h"
 #include "hooks/host_tier.h"
 #include "hooks/op_info.h"
 
@@ -70,8 +71,9 @@ struct TapeOp {
   // Generator state before the op, of `generator` (undefined: the default one).
   at::Tensor random_state;
   at::Generator generator;
-  uint64_t signature = 0;  // op, geometries, scalars, grad mode, threads
-  uint64_t hash = 0;       // of the tape up to and with this op
+  // Op, geometries (offsets modulo 64 bytes), scalars, grad mode, threads.
+  uint64_t signature = 0;
+  uint64_t hash = 0;  // of the tape up to and with this op
   int threads = 1;
   bool grad_mode = false;
   bool parallel_region = false;
@@ -81,6 +83,8 @@ struct TapeOp {
   bool foreign = false;
   // Passed the byte comparison of hooks/verify.h.
   bool verified = false;
+  // What it leaves unwritten, where that is known; nullptr: nothing.
+  std::shared_ptr<const OutputGaps> gaps;
   double nanoseconds = 0;
   // Peaks while it ran of what plans do not move (see planner/profile.h): all
   // of it, and what was beyond its arguments and outputs.
@@ -176,6 +180,9 @@ struct Tape {
 inline bool IsAvailable(const TapeStorage& storage) {
   return storage.data || storage.spill;
 }
+
+// What the recipe of the storage leaves unwritten; nullptr: nothing.
+const Gaps* GapsOf(const Tape& tape, int storage);
 
 }  // namespace ebbtide
 
