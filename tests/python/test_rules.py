@@ -4,9 +4,6 @@ import pytest
 
 from same import FORCED, SPILL, Outcome, Zygote
 
-# Does not hold yet, and gates nothing until it does: ./dev long runs it.
-NOT_YET = pytest.mark.long
-
 
 def idle(outcome: Outcome) -> set[str]:
     """Parts of a case in which nothing was recomputed or spilled."""
@@ -151,7 +148,6 @@ def test_all_rules_hold_when_a_plan_is_followed(zygote: Zygote, folder: str) -> 
     assert zygote.planned(case, folder).report["over_budget_steps"] == 0
 
 
-@NOT_YET
 def test_r03_batches_of_one_tensor_are_the_same_step(zygote: Zygote) -> None:
     case = "pairs.planned_batches_of_one_tensor"
     zygote.planned(case, "none")
