@@ -132,7 +132,11 @@ void Runtime::Say(const std::string& line) const {
 }
 
 void Runtime::Sleep(Bytes peak) {
-  idle_until_ = Count(peak) + (Count(*settings_.budget) - Count(peak)) / 2;
+  // What is saved until we wake is PyTorch's and cannot be evicted: a step that
+  // grows has to wake us soon (DECISIONS.md).
+  const int64_t slack = std::max<int64_t>(Count(peak) / 16, 1 << 20);
+  const int64_t room = Count(*settings_.budget) - Count(peak);
+  idle_until_ = Count(peak) + std::min(slack, room / 2);
   state_ = State::kIdle;
   EnableRecorder(false);
 }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from same import FORCED, Zygote
+from same import FORCED, SPILL, Zygote
 
 # Does not hold yet, and gates nothing until it does: ./dev long runs it.
 NOT_YET = pytest.mark.long
@@ -83,10 +83,11 @@ def test_trap_hooks_of_others_come_first(zygote: Zygote) -> None:
     zygote.forced("pairs.checkpointed")
 
 
-@NOT_YET
-def test_trap_idle_ends_where_steps_grow(zygote: Zygote) -> None:
-    budget = {"EBBTIDE_BUDGET": "12MiB", "EBBTIDE_SPILL_DIR": "none"}
+@pytest.mark.parametrize("folder", ["none", str(SPILL)])
+def test_trap_idle_ends_where_steps_grow(zygote: Zygote, folder: str) -> None:
+    budget = {"EBBTIDE_BUDGET": "9MiB", "EBBTIDE_SPILL_DIR": folder}
     done = zygote.same("traps.idle_then_awake", budget)
     assert done.replayed > 0
     assert done.state == "idle"
     assert done.report["over_budget_steps"] == 0
+    assert done.report["peak"] <= done.report["budget"]
