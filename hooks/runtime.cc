@@ -181,9 +181,8 @@ void Runtime::CloseStep() {
     watch_.EndStep();
     report_.step_times.push_back(now - step_began_);
     if (complete_ && tape_ != nullptr) CompareWithDemand(now - step_began_);
-    if (settings_.budget && TheLedger().Peak() > *settings_.budget) {
-      ++report_.over_budget_steps;
-    }
+    overran_ = settings_.budget && TheLedger().Peak() > *settings_.budget;
+    if (overran_) ++report_.over_budget_steps;
     RunLog::Global().EndStep(report_.steps, TheLedger().Peak());
     ++report_.steps;
   }
@@ -207,8 +206,9 @@ void Runtime::CompareWithDemand(double seconds) {
       times.plan <= times.demand * kNoise) {
     return;
   }
-  Say("the plan is slower than evicting on demand, and dropped");
-  planning_.Refuse(followed_);
+  const char* why = "the plan was slower than evicting on demand";
+  Say(absl::StrCat(why, ", and is dropped"));
+  planning_.Refuse(followed_, why);
 }
 
 void Runtime::Decide() {
@@ -220,12 +220,12 @@ void Runtime::Decide() {
     if (repeated_ && profiled_.insert(signature_).second) TakeProfile();
     return;
   }
+  RefreshVerified();
+  if (overran_) TellFloor();
   const int64_t evictions =
       residency_.counts().drops + residency_.counts().spills;
   quiet_pairs_ = evictions == evictions_ ? quiet_pairs_ + 1 : 0;
   evictions_ = evictions;
-  RefreshVerified();
-  if (overran_) TellFloor();
   state_ = State::kWatch;
   residency_.VerifyRebuilds(settings_.verify_every > 0 &&
                             report_.steps % settings_.verify_every == 0);
@@ -271,10 +271,6 @@ void Runtime::KeepLeastTimes() {
   }
 }
 
-MeasuredProfile Runtime::TakeProfile() {
-  const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
-  MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
-  RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(measured.profile));
 // What was found out since the ops of the last pair were recorded.
 void Runtime::RefreshVerified() {
   for (TapeOp& op : tape_->ops) {
@@ -282,6 +278,10 @@ void Runtime::RefreshVerified() {
   }
 }
 
+MeasuredProfile Runtime::TakeProfile() {
+  const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
+  MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
+  RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(measured.profile));
   return measured;
 }
 
@@ -423,7 +423,7 @@ void Runtime::FillReport() {
   } else if (evictions_ == 0 && report_.peak <= *settings_.budget) {
     report_.reason = "the job fits its budget";
   } else {
-    report_.reason = residency_.spill_failure();
+    report_.reason = WhyNotBetter();
   }
 }
 
