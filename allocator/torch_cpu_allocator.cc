@@ -4,11 +4,15 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
+#include <cstring>
+
 namespace ebbtide {
 namespace {
 
 // Read at every allocation; see hooks/busy.h.
 [[gnu::tls_model("initial-exec")]] thread_local Kind kind_here = Kind::kOther;
+// The byte to fill with, or -1.
+[[gnu::tls_model("initial-exec")]] thread_local int fill_here = -1;
 
 void DeleteSmall(void* block) {
   // What torch.profiler's profile_memory reads; it looks at its own switch.
@@ -36,6 +40,7 @@ class CpuAllocator final : public c10::Allocator {
                      "ebbtide: CPU out of memory: the system has no ", size,
                      " bytes left");
     c10::profiledCPUMemoryReporter().New(block, size);
+    if (fill_here >= 0) std::memset(block, fill_here, size);
     // Context and data are the same, which keeps raw_allocate working.
     return {block, block,
             HostAllocator::IsLarge(size) ? &DeleteLarge : &DeleteSmall, cpu};
@@ -64,5 +69,11 @@ AllocationKind::AllocationKind(Kind kind) : outer_(kind_here) {
 }
 
 AllocationKind::~AllocationKind() { kind_here = outer_; }
+
+AllocationFill::AllocationFill(uint8_t byte) : outer_(fill_here) {
+  fill_here = byte;
+}
+
+AllocationFill::~AllocationFill() { fill_here = outer_; }
 
 }  // namespace ebbtide

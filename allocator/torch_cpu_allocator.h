@@ -4,6 +4,8 @@
 
 #include <c10/core/Storage.h>
 
+#include <cstdint>
+
 #include "allocator/host_allocator.h"
 
 namespace ebbtide {
@@ -24,6 +26,18 @@ class AllocationKind {
 
  private:
   Kind outer_;
+};
+
+// While it lives, what this thread allocates is filled with one byte.
+class AllocationFill {
+ public:
+  explicit AllocationFill(uint8_t byte);
+  ~AllocationFill();
+  AllocationFill(const AllocationFill&) = delete;
+  AllocationFill& operator=(const AllocationFill&) = delete;
+
+ private:
+  int outer_;
 };
 
 }  // namespace ebbtide

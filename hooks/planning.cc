@@ -26,27 +26,29 @@ void Planning::Start(const Tape& tape, MeasuredProfile measured,
   const bool started = StartDetachedThread(
       "ebbtide-plan", [shared = shared_, signature, options, work] {
         absl::StatusOr<Plan> plan = MakePlan(work->measured.profile, options);
-        std::string failure;
         Entry entry = {.state = State::kFailed};
         if (!plan.ok()) {
-          failure = std::string(plan.status().message());
+          entry.failure = std::string(plan.status().message());
         } else if (!plan->feasible) {
-          failure = absl::StrCat("no plan within the budget is known; ",
-                                 FormatSize(plan->least_budget), " would do");
+          entry.failure =
+              absl::StrCat("no plan is known for ", FormatSize(options.budget),
+                           "; ", FormatSize(plan->least_budget),
+                           " would do, for ", plan->floor_witness);
         } else {
           work->bound.plan = *std::move(plan);
           DistributeActions(work->measured, &work->bound);
-          entry = {State::kReady,
-                   std::make_shared<const TapePlan>(std::move(work->bound))};
+          entry = {
+              .state = State::kReady,
+              .plan = std::make_shared<const TapePlan>(std::move(work->bound))};
         }
         absl::MutexLock lock(&shared->mutex);
-        shared->failure = failure;
         shared->entries[signature] = entry;
       });
   if (!started) {
     absl::MutexLock lock(&shared_->mutex);
-    shared_->failure = "the system refuses a thread for planning";
-    shared_->entries[signature].state = State::kFailed;
+    shared_->entries[signature] = {
+        .state = State::kFailed,
+        .failure = "the system refuses a thread for planning"};
   }
 }
 
@@ -68,14 +70,15 @@ void Planning::Discard(uint64_t signature) {
   shared_->entries.erase(signature);
 }
 
-void Planning::Refuse(uint64_t signature) {
+void Planning::Refuse(uint64_t signature, const std::string& why) {
   absl::MutexLock lock(&shared_->mutex);
-  shared_->entries[signature] = {.state = State::kFailed};
+  shared_->entries[signature] = {.state = State::kFailed, .failure = why};
 }
 
-std::string Planning::failure() const {
+std::string Planning::FailureOf(uint64_t signature) const {
   absl::MutexLock lock(&shared_->mutex);
-  return shared_->failure;
+  auto entry = shared_->entries.find(signature);
+  return entry == shared_->entries.end() ? "" : entry->second.failure;
 }
 
 }  // namespace ebbtide

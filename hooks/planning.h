@@ -26,22 +26,22 @@ class Planning {
   // The plan for that signature, or nullptr.
   std::shared_ptr<const TapePlan> Find(uint64_t signature) const;
   void Discard(uint64_t signature);
-  // No plan is made again for that signature.
-  void Refuse(uint64_t signature);
-  // Why the last plan could not be made; empty if it could.
-  std::string failure() const;
+  // No plan is made again for that signature, because of `why`.
+  void Refuse(uint64_t signature, const std::string& why);
+  // Why there is no plan for it; empty if there is one, or may yet be.
+  std::string FailureOf(uint64_t signature) const;
 
  private:
   struct Entry {
     State state = State::kRunning;
     std::shared_ptr<const TapePlan> plan;
+    std::string failure;
   };
   // Owned by the background thread too: the runtime is never destroyed, but a
   // forked child has no such thread.
   struct Shared {
     absl::Mutex mutex;
     absl::flat_hash_map<uint64_t, Entry> entries ABSL_GUARDED_BY(mutex);
-    std::string failure ABSL_GUARDED_BY(mutex);
   };
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
 };

@@ -33,7 +33,10 @@ uint64_t Mix(uint64_t seed, uint64_t value) {
 uint64_t HashGeometry(uint64_t seed, const Geometry& g) {
   seed = absl::HashOf(seed, absl::MakeConstSpan(g.sizes.data(), g.sizes.size()),
                       absl::MakeConstSpan(g.strides.data(), g.strides.size()));
-  return absl::HashOf(seed, g.keys.raw_repr(),
+  // Kernels choose by alignment, not by place.
+  constexpr int64_t kAlignment = 64;
+  const int64_t offset = g.offset * g.dtype.itemsize() % kAlignment;
+  return absl::HashOf(seed, offset, g.keys.raw_repr(),
                       static_cast<int>(c10::typeMetaToScalarType(g.dtype)));
 }
 
@@ -75,7 +78,6 @@ TensorArgument ArgumentFor(const at::Tensor& tensor, Tape* tape, TapeOp* op) {
   argument.storage = tape->FindOrAdd(tensor);
   argument.geometry = GeometryOf(tensor);
   op->signature = HashGeometry(op->signature, argument.geometry);
-  op->offsets = absl::HashOf(op->offsets, argument.geometry.offset);
   return argument;
 }
 

@@ -190,6 +190,7 @@ class Run {
     // Only what its last writer leaves is what saved tensors mean.
     if (storage.writers.back() == op && Keeps(index)) {
       storage.data = bytes;
+      storage.witness.reset();  // of what was there before, gaps and all
       made_.erase(index);
       published_.push_back(index);
     } else if (auto left = uses_.find(index);

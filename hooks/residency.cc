@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -213,7 +212,9 @@ bool Residency::Drop(Tape* tape, int index) {
   TapeStorage& storage = tape->storages[index];
   if (!IsEvictable(storage) || !FindRecipe(*tape, index)) return false;
   storage.spill.reset();
-  if (verify_) storage.digest = Digest(storage.data);
+  if (verify_) {
+    storage.digest = DigestOutside(GapsOf(*tape, index), storage.data);
+  }
   RunLog::Global().AddEviction(NameOf(*tape, index),
                                Bytes{static_cast<int64_t>(storage.bytes)},
                                Eviction::How::kDrop);
@@ -252,7 +253,8 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
   TapeStorage& rebuilt = tape->storages[index];
   if (!rebuilt.digest) return;
   ++counts_.verified;
-  if (*std::exchange(rebuilt.digest, std::nullopt) != Digest(rebuilt.data)) {
+  if (*std::exchange(rebuilt.digest, std::nullopt) !=
+      DigestOutside(GapsOf(*tape, index), rebuilt.data)) {
     on_mismatch_(tape, index);
   }
 }
@@ -267,9 +269,7 @@ bool Residency::RebuildsEqual(Tape* tape, int index) {
   bool equal = false;
   try {
     Rebuild(tape, index, [](int) { return false; });
-    equal = storage.data.nbytes() == original.nbytes() &&
-            std::memcmp(storage.data.data(), original.data(),
-                        original.nbytes()) == 0;
+    equal = EqualOutside(GapsOf(*tape, index), storage.data, original);
   } catch (const std::exception&) {
     // Not equal, then.
   }

@@ -134,7 +134,11 @@ void Runtime::Say(const std::string& line) const {
 }
 
 void Runtime::Sleep(Bytes peak) {
-  idle_until_ = Count(peak) + (Count(*settings_.budget) - Count(peak)) / 2;
+  // What is saved until we wake is PyTorch's and cannot be evicted: a step that
+  // grows has to wake us soon (DECISIONS.md).
+  const int64_t slack = std::max<int64_t>(Count(peak) / 16, 1 << 20);
+  const int64_t room = Count(*settings_.budget) - Count(peak);
+  idle_until_ = Count(peak) + std::min(slack, room / 2);
   state_ = State::kIdle;
   EnableRecorder(false);
 }
@@ -180,123 +184,14 @@ void Runtime::CloseStep() {
     watch_.EndStep();
     report_.step_times.push_back(now - step_began_);
     if (complete_ && tape_ != nullptr) CompareWithDemand(now - step_began_);
-    if (settings_.budget && TheLedger().Peak() > *settings_.budget) {
-      ++report_.over_budget_steps;
-    }
+    overran_ = settings_.budget && TheLedger().Peak() > *settings_.budget;
+    if (overran_) ++report_.over_budget_steps;
     RunLog::Global().EndStep(report_.steps, TheLedger().Peak());
     ++report_.steps;
   }
   RunLog::Global().BeginStep(report_.steps);
   step_began_ = now;
   TheLedger().ResetPeak();
-}
-
-void Runtime::CompareWithDemand(double seconds) {
-  // Fewer steps say nothing on a busy machine.
-  constexpr int kEnough = 5;
-  constexpr double kNoise = 1.02;
-  StepTimes& times = step_times_[tape_->hash];
-  const auto keep = [seconds](double* least) {
-    if (*least == 0 || seconds < *least) *least = seconds;
-  };
-  if (state_ == State::kWatch && evictions_ > 0) keep(&times.demand);
-  if (state_ != State::kActive && state_ != State::kSteady) return;
-  keep(&times.plan);
-  if (++times.planned_steps < kEnough || times.demand == 0 ||
-      times.plan <= times.demand * kNoise) {
-    return;
-  }
-  Say("the plan is slower than evicting on demand, and dropped");
-  planning_.Refuse(followed_);
-}
-
-void Runtime::Decide() {
-  if (tape_ == nullptr) return;
-  repeated_ = complete_ && tape_->hash == signature_;
-  if (steady_run_ == nullptr) KeepLeastTimes();
-  signature_ = tape_->hash;
-  if (!settings_.budget) {
-    if (repeated_ && profiled_.insert(signature_).second) TakeProfile();
-    return;
-  }
-  const int64_t evictions =
-      residency_.counts().drops + residency_.counts().spills;
-  quiet_pairs_ = evictions == evictions_ ? quiet_pairs_ + 1 : 0;
-  evictions_ = evictions;
-  state_ = State::kWatch;
-  residency_.VerifyRebuilds(settings_.verify_every > 0 &&
-                            report_.steps % settings_.verify_every == 0);
-  const auto planned = planning_.StateOf(signature_);
-  if (planned == Planning::State::kReady) followed_ = signature_;
-  // After an exception to the rule (a last, short batch) the rule returns.
-  if (planning_.StateOf(followed_) == Planning::State::kReady) {
-    state_ = proven_.contains(followed_) ? State::kActive : State::kShadow;
-    ChooseSteady();
-  } else if (planned == Planning::State::kUnknown && repeated_ &&
-             quiet_pairs_ == 0) {
-    StartPlanning();
-  }
-}
-
-void Runtime::ChooseSteady() {
-  // Then one is recorded, to see what saved tensors do not show.
-  constexpr int kSteadyPairs = 63;
-  if (state_ == State::kActive && !unsteady_.contains(followed_) &&
-      steady_pairs_ < kSteadyPairs &&
-      planning_.Find(followed_)->steady != nullptr && residency_.CloseEyes()) {
-    state_ = State::kSteady;
-    ++steady_pairs_;
-  } else {
-    steady_pairs_ = 0;
-  }
-}
-
-void Runtime::KeepLeastTimes() {
-  const bool known = repeated_ && op_times_.size() == tape_->ops.size() &&
-                     stage_times_.size() == tape_->stages.size();
-  op_times_.resize(tape_->ops.size());
-  stage_times_.resize(tape_->stages.size());
-  const auto keep = [known](double* measured, double* least) {
-    if (known) *measured = std::min(*measured, *least);
-    *least = *measured;
-  };
-  for (size_t i = 0; i < op_times_.size(); ++i) {
-    keep(&tape_->ops[i].nanoseconds, &op_times_[i]);
-  }
-  for (size_t i = 0; i < stage_times_.size(); ++i) {
-    keep(&tape_->stages[i].nanoseconds, &stage_times_[i]);
-  }
-}
-
-MeasuredProfile Runtime::TakeProfile() {
-  const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
-  MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
-  RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(measured.profile));
-  return measured;
-}
-
-void Runtime::StartPlanning() {
-  // Demand eviction makes up for what the prediction misses.
-  const int64_t margin =
-      std::max<int64_t>(Count(*settings_.budget) / 100, 1 << 20);
-  planning_.Start(*tape_, TakeProfile(),
-                  {.budget = *settings_.budget - Bytes{margin},
-                   .allow_offload = residency_.CanSpill()});
-}
-
-void Runtime::FollowPlan() {
-  auto plan = planning_.Find(followed_);
-  report_.predicted_peak = plan->plan.peak;
-  report_.predicted_time = plan->plan.time / 1e9;
-  if (state_ == State::kSteady) {
-    steady_run_ = std::make_unique<SteadyRun>(plan->steady);
-    return;
-  }
-  plan_run_ = std::make_unique<PlanRun>(std::move(plan),
-                                        state_ == State::kShadow
-                                            ? PlanRun::Mode::kShadow
-                                            : PlanRun::Mode::kActive,
-                                        tape_, &residency_, &verifier_);
 }
 
 void Runtime::BeginBackward() {
@@ -414,7 +309,7 @@ void Runtime::FillReport() {
   } else if (evictions_ == 0 && report_.peak <= *settings_.budget) {
     report_.reason = "the job fits its budget";
   } else {
-    report_.reason = residency_.spill_failure();
+    report_.reason = WhyNotBetter();
   }
 }
 

@@ -91,6 +91,10 @@ class Runtime final : public TapeListener {
   // the other.
   void CloseStep();
   void Decide();
+  // Says, once per signature, that no plan can hold the budget, or why none was
+  // found.
+  void TellFloor();
+  void RefreshVerified();
   void KeepLeastTimes();
   MeasuredProfile TakeProfile();
   void StartPlanning();
@@ -103,6 +107,7 @@ class Runtime final : public TapeListener {
   void Sleep(Bytes peak);
   void Wake();
   void FillReport();
+  std::string WhyNotBetter() const;
   void BeginWrites(Tape* tape, int op);
   int StorageToSave(Tape* tape, const at::Tensor& tensor) const;
   bool IsMoot(const Tape& tape, int op) const;
@@ -153,6 +158,10 @@ class Runtime final : public TapeListener {
   // Without a budget: signatures whose profile is in the trace.
   absl::flat_hash_set<uint64_t> profiled_;
   Bytes worst_overrun_{};
+  bool overran_ = false;  // the last step
+  std::string floor_;     // what was last said of it
+  absl::flat_hash_set<uint64_t> floor_told_;
+  absl::flat_hash_set<uint64_t> failure_told_;
   double step_began_ = 0;  // seconds; 0: no pair yet
   std::atomic<std::thread::id> owner_;
   // Copy of the storage that the running op overwrites, for the verifier.

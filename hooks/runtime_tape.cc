@@ -25,6 +25,10 @@ uint64_t HashOp(const Tape& tape, const TapeOp& op) {
   for (const Argument& argument : op.arguments) {
     for (const TensorArgument& t : argument.tensors) {
       hash = absl::HashOf(hash, t.storage);
+      // A batch is a slice of a larger tensor as often as not: where an
+      // external slice lies is an input, like its bytes.
+      const bool external = t.storage >= 0 && tape.storages[t.storage].external;
+      if (!external) hash = absl::HashOf(hash, t.geometry.offset);
     }
   }
   for (int output : op.outputs) hash = absl::HashOf(hash, output);
@@ -310,6 +314,7 @@ void Runtime::OnOpEnd(Tape* tape, int index,
     if (IsToBeTried(op)) verifier_.Try(*tape, op, outputs, preimage_);
     // Without a budget nothing is evicted: profiles may hope for the best.
     op.verified = !settings_.budget || verifier_.IsVerified(op);
+    op.gaps = verifier_.GapsOf(op);
   }
   preimage_ = c10::Storage();
   residency_.Reap();

@@ -1,5 +1,7 @@
 #include "hooks/tape.h"
 
+#include <algorithm>
+
 #include "hooks/outside.h"
 
 namespace ebbtide {
@@ -95,6 +97,16 @@ int Tape::FindOrAdd(const at::Tensor& tensor) {
 
 int Tape::AddUnknown(const c10::Storage& storage) {
   return AddStorage(storage, this);
+}
+
+const Gaps* GapsOf(const Tape& tape, int storage) {
+  const auto& writers = tape.storages[storage].writers;
+  if (writers.size() != 1) return nullptr;
+  const TapeOp& op = tape.ops[writers[0]];
+  if (op.gaps == nullptr) return nullptr;
+  const auto output = std::find(op.outputs.begin(), op.outputs.end(), storage);
+  if (output == op.outputs.end()) return nullptr;
+  return &(*op.gaps)[output - op.outputs.begin()];
 }
 
 int Tape::AddProduced(const c10::Storage& storage, int op) {

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "hooks/gaps.h"
 #include "hooks/host_tier.h"
 #include "hooks/kernel_settings.h"
 #include "hooks/op_info.h"
@@ -72,11 +73,9 @@ struct TapeOp {
   // Generator state before the op, of `generator` (undefined: the default one).
   at::Tensor random_state;
   at::Generator generator;
-  // Of the op, its geometries, scalars, grad mode, threads and settings.
+  // Op, geometries (offsets modulo 64 bytes), scalars, grad mode, threads,
+  // settings.
   uint64_t signature = 0;
-  // Of where its arguments lie in their storages: bits may depend on that, but
-  // batches that are slices of one tensor make equal steps.
-  uint64_t offsets = 0;
   uint64_t hash = 0;  // of the tape up to and with this op
   int threads = 1;
   KernelSettings settings;
@@ -88,6 +87,8 @@ struct TapeOp {
   bool foreign = false;
   // Passed the byte comparison of hooks/verify.h.
   bool verified = false;
+  // What it leaves unwritten, where that is known; nullptr: nothing.
+  std::shared_ptr<const OutputGaps> gaps;
   double nanoseconds = 0;
   // Peaks while it ran of what plans do not move (see planner/profile.h): all
   // of it, and what was beyond its arguments and outputs.
@@ -202,6 +203,9 @@ struct Tape {
 inline bool IsAvailable(const TapeStorage& storage) {
   return storage.data || storage.spill;
 }
+
+// What the recipe of the storage leaves unwritten; nullptr: nothing.
+const Gaps* GapsOf(const Tape& tape, int storage);
 
 }  // namespace ebbtide
 

@@ -3,7 +3,9 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <cstring>
+#include <utility>
 
+#include "allocator/torch_cpu_allocator.h"
 #include "hooks/replay.h"
 
 namespace ebbtide {
@@ -21,51 +23,109 @@ bool BitwiseEqual(const at::Tensor& a, const at::Tensor& b) {
   return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
-bool Verifier::RunsEqual(const Tape& tape, const TapeOp& op,
-                         const std::vector<at::Tensor>& outputs,
-                         const c10::Storage& preimage) const {
-  const ReplayScope scope;
-  const auto lookup = [&](int index) {
-    const TapeStorage& storage = tape.storages[index];
-    const bool written = !op.arguments[0].tensors.empty() &&
-                         op.arguments[0].written &&
-                         op.arguments[0].tensors[0].storage == index;
-    if (written && preimage) return preimage;
-    if (written) {
-      return c10::Storage(c10::Storage::use_byte_size_t(), storage.bytes,
-                          c10::GetCPUAllocator(), /*resizable=*/true);
-    }
-    return c10::Storage(storage.identity.lock());
-  };
+namespace {
+
+bool WritesFirst(const TapeOp& op, int storage) {
+  const std::vector<TensorArgument>& first = op.arguments[0].tensors;
+  return op.arguments[0].written && !first.empty() &&
+         first[0].storage == storage;
+}
+
+bool HasInputs(const Tape& tape, const TapeOp& op,
+               const c10::Storage& preimage) {
   for (int i = 0; i < static_cast<int>(op.arguments.size()); ++i) {
+    if (!ReadsArgument(op, i)) continue;
     for (const TensorArgument& t : op.arguments[i].tensors) {
-      if (t.storage >= 0 && ReadsArgument(op, i) && !lookup(t.storage)) {
-        return false;
-      }
+      if (t.storage < 0 || (preimage && WritesFirst(op, t.storage))) continue;
+      if (tape.storages[t.storage].identity.expired()) return false;
     }
   }
-  const std::vector<at::Tensor> again = RunAgain(op, lookup);
-  if (again.size() != outputs.size()) return false;
-  for (size_t i = 0; i < again.size(); ++i) {
-    if (!BitwiseEqual(outputs[i], again[i])) return false;
-    if (outputs[i].defined() &&
-        outputs[i].storage().nbytes() != again[i].storage().nbytes()) {
+  return true;
+}
+
+std::vector<at::Tensor> RunFilled(const Tape& tape, const TapeOp& op,
+                                  const c10::Storage& preimage, uint8_t fill) {
+  const ReplayScope scope;
+  const AllocationFill filled(fill);
+  return RunAgain(op, [&](int index) {
+    const TapeStorage& storage = tape.storages[index];
+    if (!WritesFirst(op, index)) {
+      return c10::Storage(storage.identity.lock());
+    }
+    if (preimage) return preimage;
+    return c10::Storage(c10::Storage::use_byte_size_t(), storage.bytes,
+                        c10::GetCPUAllocator(), /*resizable=*/true);
+  });
+}
+
+bool AllEqual(const std::vector<at::Tensor>& a,
+              const std::vector<at::Tensor>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!BitwiseEqual(a[i], b[i])) return false;
+  }
+  return true;
+}
+
+// Outputs that lie alike in storages of the same size.
+bool SameLayout(const std::vector<at::Tensor>& a,
+                const std::vector<at::Tensor>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].defined() != b[i].defined()) return false;
+    if (!a[i].defined()) continue;
+    if (a[i].dtype() != b[i].dtype() || a[i].sizes() != b[i].sizes() ||
+        a[i].strides() != b[i].strides() ||
+        a[i].storage_offset() != b[i].storage_offset() ||
+        a[i].storage().nbytes() != b[i].storage().nbytes()) {
       return false;
     }
   }
   return true;
 }
 
+}  // namespace
+
+Verifier::Result Verifier::Compare(const Tape& tape, const TapeOp& op,
+                                   const std::vector<at::Tensor>& outputs,
+                                   const c10::Storage& preimage) {
+  if (!HasInputs(tape, op, preimage)) return {};
+  // Another byte than the last times: blocks that they filled come back.
+  const uint8_t fill = ++fill_;
+  const uint8_t other_fill = ~fill;
+  std::vector<at::Tensor> again = RunFilled(tape, op, preimage, fill);
+  if (!SameLayout(outputs, again)) return {};
+  if (AllEqual(outputs, again)) return {.repeats = true};
+  if (op.info->mutates) return {};
+  std::vector<std::optional<GapSearch>> searches(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].defined()) continue;
+    searches[i].emplace(outputs[i].storage(), again[i].storage(), fill);
+  }
+  again.clear();
+  again = RunFilled(tape, op, preimage, other_fill);
+  if (!SameLayout(outputs, again)) return {};
+  OutputGaps found(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!searches[i]) continue;
+    auto gaps = searches[i]->Find(again[i].storage(), other_fill);
+    if (!gaps) return {};
+    found[i] = *std::move(gaps);
+  }
+  return {true, std::make_shared<const OutputGaps>(std::move(found))};
+}
+
 void Verifier::Try(const Tape& tape, const TapeOp& op,
                    const std::vector<at::Tensor>& outputs,
                    const c10::Storage& preimage) {
-  bool equal = false;
+  Result result;
   try {
-    equal = RunsEqual(tape, op, outputs, preimage);
+    result = Compare(tape, op, outputs, preimage);
+  } catch (const c10::OutOfMemoryError&) {
+    return;
   } catch (const std::exception&) {
     // An op that cannot be run again is kept, like one that differs.
   }
-  results_[KeyOf(op)] = equal;
+  results_[op.signature] = std::move(result);
 }
 
 }  // namespace ebbtide

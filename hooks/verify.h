@@ -2,15 +2,19 @@
 //
 // Ops are verified one by one while they are recorded, each signature (op,
 // shapes, strides, types, scalars, grad mode, threads, settings) once: if every
-// op of a recipe repeats its bytes on equal inputs, so does the recipe.
+// op of a recipe repeats its bytes on equal inputs, so does the recipe. The
+// memory of a trial is filled before: fresh pages are zero, and an op that does
+// not write all of its outputs would seem to repeat what it found
+// (hooks/gaps.h).
 #ifndef EBBTIDE_HOOKS_VERIFY_H_
 #define EBBTIDE_HOOKS_VERIFY_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
+#include "hooks/gaps.h"
 #include "hooks/tape.h"
 
 namespace ebbtide {
@@ -22,34 +26,42 @@ class Verifier {
  public:
   // Whether this op's signature still has to be tried.
   bool IsUnknown(const TapeOp& op) const {
-    return !op.info->opaque && !results_.contains(KeyOf(op));
+    return !op.info->opaque && !results_.contains(op.signature);
   }
 
   // Runs `op` again beside `outputs`, which it has just produced, and notes the
   // result for its signature. `preimage` is a copy of its first argument's
-  // storage from before the op, where it writes it. Never throws.
+  // storage from before the op, where it writes it. Where the memory for that
+  // is refused the signature stays unknown. Never throws.
   void Try(const Tape& tape, const TapeOp& op,
            const std::vector<at::Tensor>& outputs,
            const c10::Storage& preimage);
 
   // What is known of the op: false for an unknown signature.
   bool IsVerified(const TapeOp& op) const {
-    auto result = results_.find(KeyOf(op));
-    return result != results_.end() && result->second;
+    auto result = results_.find(op.signature);
+    return result != results_.end() && result->second.repeats;
+  }
+  // What a verified op leaves unwritten; nullptr: nothing.
+  std::shared_ptr<const OutputGaps> GapsOf(const TapeOp& op) const {
+    auto result = results_.find(op.signature);
+    return result == results_.end() ? nullptr : result->second.gaps;
   }
 
   // The op was seen to differ later on: never replay it again.
-  void Refuse(const TapeOp& op) { results_[KeyOf(op)] = false; }
+  void Refuse(const TapeOp& op) { results_[op.signature] = {}; }
 
  private:
-  static uint64_t KeyOf(const TapeOp& op) {
-    return absl::HashOf(op.signature, op.offsets);
-  }
-  bool RunsEqual(const Tape& tape, const TapeOp& op,
+  struct Result {
+    bool repeats = false;
+    std::shared_ptr<const OutputGaps> gaps;
+  };
+  Result Compare(const Tape& tape, const TapeOp& op,
                  const std::vector<at::Tensor>& outputs,
-                 const c10::Storage& preimage) const;
+                 const c10::Storage& preimage);
 
-  absl::flat_hash_map<uint64_t, bool> results_;
+  absl::flat_hash_map<uint64_t, Result> results_;
+  uint8_t fill_ = 0;  // of the last trial
 };
 
 }  // namespace ebbtide

@@ -2,10 +2,8 @@
 
 import pytest
 
-from same import FORCED, RECOMPUTE, Zygote
+from same import FORCED, RECOMPUTE, SPILL, Zygote
 
-# Does not hold yet, and gates nothing until it does: ./dev long runs it.
-NOT_YET = pytest.mark.long
 
 
 def test_trap_control_two_unmanaged_runs_are_equal(zygote: Zygote) -> None:
@@ -114,10 +112,11 @@ def test_strict_says_what_does_not_fit_and_lets_the_script_go_on(
     assert strict.report["peak"] <= 8 << 20
 
 
-@NOT_YET
-def test_trap_idle_ends_where_steps_grow(zygote: Zygote) -> None:
-    budget = {"EBBTIDE_BUDGET": "12MiB", "EBBTIDE_SPILL_DIR": "none"}
+@pytest.mark.parametrize("folder", ["none", str(SPILL)])
+def test_trap_idle_ends_where_steps_grow(zygote: Zygote, folder: str) -> None:
+    budget = {"EBBTIDE_BUDGET": "9MiB", "EBBTIDE_SPILL_DIR": folder}
     done = zygote.same("traps.idle_then_awake", budget)
     assert done.replayed > 0
     assert done.state == "idle"
     assert done.report["over_budget_steps"] == 0
+    assert done.report["peak"] <= done.report["budget"]

@@ -1,0 +1,57 @@
+// What the runtime says where no plan can hold the budget, or none was found.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "hooks/runtime.h"
+#include "planner/least_peak.h"
+#include "planner/size.h"
+
+namespace ebbtide {
+
+void Runtime::TellFloor() {
+  // Steady pairs have no ops. An op that is still to be tried may yet prove
+  // replayable.
+  const auto is_unknown = [this](const TapeOp& op) {
+    return !op.foreign && !op.outputs.empty() && verifier_.IsUnknown(op);
+  };
+  if (!complete_ || tape_->ops.empty() ||
+      std::any_of(tape_->ops.begin(), tape_->ops.end(), is_unknown)) {
+    return;
+  }
+  if (const std::string failure = planning_.FailureOf(signature_);
+      !failure.empty() && failure_told_.insert(signature_).second) {
+    Say(failure);
+  }
+  if (!floor_told_.insert(signature_).second) return;
+  const Profile profile = BuildProfile(*tape_, watch_, nullptr).profile;
+  const LeastPeak keeping = FindLeastPeak(profile, /*offload=*/false);
+  const LeastPeak spilling = FindLeastPeak(profile, /*offload=*/true);
+  const LeastPeak& floor = residency_.CanSpill() ? spilling : keeping;
+  if (floor.bytes <= *settings_.budget) return;
+  const std::string told = floor_;
+  floor_ = absl::StrCat(
+      "the budget is below the floor of ", FormatSize(floor.bytes),
+      residency_.CanSpill() ? "" : " without spilling", ": ", floor.name,
+      " needs it, ", FormatSize(floor.other), " of that not for saved tensors");
+  if (floor_ == told) return;  // another signature, the same to people
+  std::string advice = "a smaller batch lowers it";
+  if (spilling.bytes < floor.bytes) {
+    advice = absl::StrCat("spilling (EBBTIDE_SPILL_DIR) lowers it to ",
+                          FormatSize(spilling.bytes), ", ", advice, " too");
+  }
+  Say(absl::StrCat(floor_, "; ", advice,
+                   "; training goes on above the budget"));
+}
+
+// What stood in the way of the budget or of a plan.
+std::string Runtime::WhyNotBetter() const {
+  std::vector<std::string> reasons = {residency_.spill_failure(), floor_,
+                                      planning_.FailureOf(signature_)};
+  std::erase(reasons, "");
+  return absl::StrJoin(reasons, "; ");
+}
+
+}  // namespace ebbtide

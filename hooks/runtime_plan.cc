@@ -1,0 +1,128 @@
+// Between two pairs: what the last one taught, and what to do in the next.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "hooks/run_log.h"
+#include "hooks/runtime.h"
+
+namespace ebbtide {
+
+void Runtime::CompareWithDemand(double seconds) {
+  // Fewer steps say nothing on a busy machine.
+  constexpr int kEnough = 5;
+  constexpr double kNoise = 1.02;
+  StepTimes& times = step_times_[tape_->hash];
+  const auto keep = [seconds](double* least) {
+    if (*least == 0 || seconds < *least) *least = seconds;
+  };
+  if (state_ == State::kWatch && evictions_ > 0) keep(&times.demand);
+  if (state_ != State::kActive && state_ != State::kSteady) return;
+  keep(&times.plan);
+  if (++times.planned_steps < kEnough || times.demand == 0 ||
+      times.plan <= times.demand * kNoise) {
+    return;
+  }
+  const char* why = "the plan was slower than evicting on demand";
+  Say(absl::StrCat(why, ", and is dropped"));
+  planning_.Refuse(followed_, why);
+}
+
+void Runtime::Decide() {
+  if (tape_ == nullptr) return;
+  repeated_ = complete_ && tape_->hash == signature_;
+  if (steady_run_ == nullptr) KeepLeastTimes();
+  signature_ = tape_->hash;
+  if (!settings_.budget) {
+    if (repeated_ && profiled_.insert(signature_).second) TakeProfile();
+    return;
+  }
+  RefreshVerified();
+  if (overran_) TellFloor();
+  const int64_t evictions =
+      residency_.counts().drops + residency_.counts().spills;
+  quiet_pairs_ = evictions == evictions_ ? quiet_pairs_ + 1 : 0;
+  evictions_ = evictions;
+  state_ = State::kWatch;
+  residency_.VerifyRebuilds(settings_.verify_every > 0 &&
+                            report_.steps % settings_.verify_every == 0);
+  const auto planned = planning_.StateOf(signature_);
+  if (planned == Planning::State::kReady) followed_ = signature_;
+  // After an exception to the rule (a last, short batch) the rule returns.
+  if (planning_.StateOf(followed_) == Planning::State::kReady) {
+    state_ = proven_.contains(followed_) ? State::kActive : State::kShadow;
+    ChooseSteady();
+  } else if (planned == Planning::State::kUnknown && repeated_ &&
+             quiet_pairs_ == 0) {
+    StartPlanning();
+  }
+}
+
+void Runtime::ChooseSteady() {
+  // Then one is recorded, to see what saved tensors do not show.
+  constexpr int kSteadyPairs = 63;
+  if (state_ == State::kActive && !unsteady_.contains(followed_) &&
+      steady_pairs_ < kSteadyPairs &&
+      planning_.Find(followed_)->steady != nullptr && residency_.CloseEyes()) {
+    state_ = State::kSteady;
+    ++steady_pairs_;
+  } else {
+    steady_pairs_ = 0;
+  }
+}
+
+void Runtime::KeepLeastTimes() {
+  const bool known = repeated_ && op_times_.size() == tape_->ops.size() &&
+                     stage_times_.size() == tape_->stages.size();
+  op_times_.resize(tape_->ops.size());
+  stage_times_.resize(tape_->stages.size());
+  const auto keep = [known](double* measured, double* least) {
+    if (known) *measured = std::min(*measured, *least);
+    *least = *measured;
+  };
+  for (size_t i = 0; i < op_times_.size(); ++i) {
+    keep(&tape_->ops[i].nanoseconds, &op_times_[i]);
+  }
+  for (size_t i = 0; i < stage_times_.size(); ++i) {
+    keep(&tape_->stages[i].nanoseconds, &stage_times_[i]);
+  }
+}
+
+// What was found out since the ops of the last pair were recorded.
+void Runtime::RefreshVerified() {
+  for (TapeOp& op : tape_->ops) {
+    if (!op.foreign) op.verified = verifier_.IsVerified(op);
+  }
+}
+
+MeasuredProfile Runtime::TakeProfile() {
+  const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
+  MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
+  RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(measured.profile));
+  return measured;
+}
+
+void Runtime::StartPlanning() {
+  // Demand eviction makes up for what the prediction misses.
+  const int64_t margin =
+      std::max<int64_t>(Count(*settings_.budget) / 100, 1 << 20);
+  planning_.Start(*tape_, TakeProfile(),
+                  {.budget = *settings_.budget - Bytes{margin},
+                   .allow_offload = residency_.CanSpill()});
+}
+
+void Runtime::FollowPlan() {
+  auto plan = planning_.Find(followed_);
+  report_.predicted_peak = plan->plan.peak;
+  report_.predicted_time = plan->plan.time / 1e9;
+  if (state_ == State::kSteady) {
+    steady_run_ = std::make_unique<SteadyRun>(plan->steady);
+    return;
+  }
+  plan_run_ = std::make_unique<PlanRun>(std::move(plan),
+                                        state_ == State::kShadow
+                                            ? PlanRun::Mode::kShadow
+                                            : PlanRun::Mode::kActive,
+                                        tape_, &residency_, &verifier_);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,29 @@
+// What no plan for a profile gets below, by looking at single instants.
+//
+// At an instant everything is on the device that it reads or makes, that the
+// script holds, and, without a lane to the host, every saved value that cannot
+// be made again and is still to come. Fast: one pass over the profile. The
+// least peak that a plan is known for (planner/plan.h, Floor) is never less.
+#ifndef EBBTIDE_PLANNER_LEAST_PEAK_H_
+#define EBBTIDE_PLANNER_LEAST_PEAK_H_
+
+#include <string>
+
+#include "planner/profile.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+struct LeastPeak {
+  Bytes bytes{};
+  Bytes other{};     // part of it that is not saved values
+  int instant = 0;   // as in planner/profile.h; ops + stages: the tail
+  std::string name;  // "op 12 aten::mm", "stage 3 MmBackward0", "tail"
+};
+
+// `profile` must be valid. `offload`: as if there were a lane to the host.
+LeastPeak FindLeastPeak(const Profile& profile, bool offload);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_LEAST_PEAK_H_

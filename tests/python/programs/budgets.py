@@ -1,0 +1,63 @@
+"""Programs that meet their budget, or cannot."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as nnf
+
+from programs.trial import ROWS, WIDTH, Trial, data, leaf
+
+# mypy: disallow-untyped-calls=False, warn-return-any=False
+
+
+def recurrent(t: Trial) -> None:
+    """Its kernel never writes two thirds of the workspace that it saves."""
+    torch.manual_seed(3)
+    layers = nn.ModuleList(
+        nn.LSTM(WIDTH // 4, WIDTH // 4, batch_first=True) for _ in range(3)
+    )
+    x = data(16, 128, WIDTH // 4)
+
+    def forward(step: int) -> Tensor:
+        h = x + step
+        for layer in layers:
+            h = nnf.dropout(layer(h)[0], 0.1)
+        return h.pow(2).mean()
+
+    t.train(layers.parameters(), forward, steps=8)
+
+
+def chain(t: Trial) -> None:
+    """Nine values of 1 MiB; each can be made again from the one before it."""
+    w = leaf(8 * ROWS, WIDTH)
+
+    def forward(_: int) -> Tensor:
+        h = w
+        for _ in range(4):
+            h = h.tanh().exp()
+        return h.mean()
+
+    t.train([w], forward, steps=4)
+
+
+def chain_of_noise(t: Trial) -> None:
+    """Five values of 1 MiB, and noise of each that nothing can make again."""
+    w = leaf(8 * ROWS, WIDTH)
+
+    def forward(_: int) -> Tensor:
+        h = w
+        for _ in range(5):
+            h = nnf.rrelu(h * 1.5, training=True)
+        return h.mean()
+
+    t.train([w], forward, steps=4)
+
+
+def fits_at_second_try(t: Trial) -> None:
+    """A script that takes a smaller batch when memory is short."""
+    w = leaf(8 * ROWS, WIDTH)
+    for rows in (8 * ROWS, ROWS):
+        try:
+            h = w[:rows].tanh().exp()
+            t.gradients(f"{rows} rows", (h.sin() * h).sum(), [w])
+        except torch.OutOfMemoryError as error:
+            print(error, flush=True)

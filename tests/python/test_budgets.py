@@ -1,0 +1,64 @@
+"""The budget holds wherever it can, and where it cannot that is said."""
+
+from same import RECOMPUTE, SPILL, Outcome, Zygote
+
+MIB = 1 << 20
+
+
+def told(outcome: Outcome, what: str) -> list[str]:
+    return [line for line in outcome.lines if what in line]
+
+
+def test_what_a_kernel_leaves_unwritten_need_not_be_repeated(zygote: Zygote) -> None:
+    done = zygote.planned("budgets.recurrent", "none", 0.75)
+    assert done.report["over_budget_steps"] == 0
+    assert done.report["peak"] <= done.report["budget"]
+
+
+def test_what_a_kernel_writes_is_compared_all_the_same(zygote: Zygote) -> None:
+    done = zygote.same("budgets.recurrent", RECOMPUTE | {"EBBTIDE_VERIFY": "all"})
+    assert done.report["verified"] > 0
+    assert done.report["mismatches"] == 0
+
+
+def test_a_budget_below_the_floor_is_told_once(zygote: Zygote) -> None:
+    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
+    done = zygote.same("budgets.chain", budget)
+    (line,) = told(done, "below the floor")
+    assert "MiB without spilling" in line
+    assert "Backward0 needs it" in line
+    assert "a smaller batch lowers it" in line
+    assert "EBBTIDE_SPILL_DIR" not in line  # it would not help
+    assert "below the floor" in done.report["reason"]
+    assert done.report["over_budget_steps"] == done.report["steps"]
+
+
+def test_what_spilling_would_lower_the_floor_to_is_told(zygote: Zygote) -> None:
+    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
+    kept = zygote.same("budgets.chain_of_noise", budget)
+    (line,) = told(kept, "below the floor")
+    assert "spilling (EBBTIDE_SPILL_DIR) lowers it to" in line
+    spilled = zygote.same(
+        "budgets.chain_of_noise", budget | {"EBBTIDE_SPILL_DIR": str(SPILL)}
+    )
+    (line,) = told(spilled, "below the floor")
+    assert "without spilling" not in line
+    assert spilled.report["peak"] < kept.report["peak"]
+
+
+def test_a_plan_that_could_not_be_made_is_the_reason(zygote: Zygote) -> None:
+    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
+    done = zygote.same("budgets.chain", budget)
+    assert "no plan is known for 1.00 MiB" in done.report["reason"]
+    assert "would do, for " in done.report["reason"]
+
+
+def test_strict_budgets_raise_at_the_allocation(zygote: Zygote) -> None:
+    budget = {"EBBTIDE_BUDGET": "4MiB", "EBBTIDE_SPILL_DIR": "none"}
+    done = zygote.run("budgets.fits_at_second_try", budget | {"EBBTIDE_STRICT": "1"})
+    assert done.exit == 0, done.errors
+    assert "4.00 MiB and nothing is left to evict (EBBTIDE_STRICT)" in done.output
+    assert [label for label, _ in done.notes] == ["128 rows"]
+    assert done.report["peak"] <= 4 * MIB
+    loud = zygote.same("budgets.fits_at_second_try", budget)
+    assert loud.report["peak"] > 4 * MIB
