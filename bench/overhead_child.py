@@ -228,18 +228,32 @@ class BallastStep:
         return forward_took + self.backward_took
 
 
+def settle(step: BallastStep, job: Job) -> None:
+    """Steps until a plan is made, proven and followed, or long enough."""
+    for _ in range(job["settle"]):
+        step()
+    if "EBBTIDE_BUDGET" not in job["env"]:
+        return
+    followed = 0
+    for _ in range(100):
+        if state() == "steady" or followed >= 12:
+            return
+        step()
+        followed += state() == "active"
+
+
 def ballast(job: Job) -> dict[str, Any]:
     """The small model behind the ballast, with what ebbtide makes of it."""
     step = BallastStep(job["layers"])
-    for _ in range(job["settle"]):
-        step()
+    settle(step, job)
+    before = len(step.ops)
     result: dict[str, Any] = {}
     if state() == "none":
         result["packs"] = step.small.packs()
     took = least(step, job["windows"])
     report = ebbtide.report()
     wanted = ["state", "peak", "peak_activations", "bytes_spilled", "ops_replayed"]
-    result |= {"step": took, "op": min(step.ops[job["settle"] :])}
+    result |= {"step": took, "op": min(step.ops[before:])}
     return result | {name: report.get(name) for name in wanted}
 
 
