@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "allocator/torch_cpu_allocator.h"
+#include "hooks/run_log.h"
 
 namespace ebbtide {
 namespace {
@@ -66,15 +67,17 @@ absl::StatusOr<std::unique_ptr<HostTier>> HostTier::Open(
 }
 
 absl::StatusOr<std::shared_ptr<SpillSlot>> HostTier::StartWrite(
-    const c10::Storage& bytes) {
+    const c10::Storage& bytes, absl::string_view what) {
   const Bytes size = CopySize(bytes);
   auto extent = file_->Take(size);
   if (!extent.ok()) return extent.status();
   auto slot = std::make_shared<SpillSlot>(file_.get(), *extent, size,
-                                          bytes.nbytes(), &forks_);
-  auto transfer =
-      out_.Submit(size, [file = file_.get(), at = *extent, from = bytes.data(),
-                         size] { return file->Write(at, from, size); });
+                                          bytes.nbytes(), what, &forks_);
+  auto transfer = out_.Submit(size, [file = file_.get(), at = *extent,
+                                     from = bytes.data(), size, what] {
+    const LogSpan span(SpanKind::kOffload, what, Count(size));
+    return file->Write(at, from, size);
+  });
   if (!transfer.ok()) return transfer.status();
   slot->write_ = *std::move(transfer);
   bytes_written_ += size;
@@ -90,10 +93,13 @@ absl::Status HostTier::StartRead(SpillSlot* slot) {
     return absl::FailedPreconditionError("a child of fork has no lanes");
   }
   slot->incoming_ = MakeStorage(slot->used_);
-  auto transfer = back_.Submit(
-      slot->size_, [file = file_.get(), at = slot->extent_,
-                    to = slot->incoming_.mutable_data(),
-                    size = slot->size_] { return file->Read(at, to, size); });
+  auto transfer =
+      back_.Submit(slot->size_, [file = file_.get(), at = slot->extent_,
+                                 to = slot->incoming_.mutable_data(),
+                                 size = slot->size_, what = slot->what_] {
+        const LogSpan span(SpanKind::kRestore, what, Count(size));
+        return file->Read(at, to, size);
+      });
   if (!transfer.ok()) return transfer.status();
   slot->read_ = *std::move(transfer);
   return absl::OkStatus();

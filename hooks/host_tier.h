@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "allocator/spill_file.h"
 #include "allocator/transfer_lane.h"
 #include "planner/units.h"
@@ -29,11 +30,12 @@ class SpillSlot {
   // `size` bytes are copied, of which a storage has the first `used`. `forks`:
   // how often the process has forked, counted there.
   SpillSlot(SpillFile* file, Extent extent, Bytes size, size_t used,
-            const int* forks)
+            absl::string_view what, const int* forks)
       : file_(file),
         extent_(extent),
         size_(size),
         used_(used),
+        what_(what),
         forks_(forks),
         forks_before_(*forks) {}
   ~SpillSlot();
@@ -51,6 +53,7 @@ class SpillSlot {
   const Extent extent_;
   const Bytes size_;
   const size_t used_;
+  const absl::string_view what_;
   const int* const forks_;
   const int forks_before_;
   std::shared_ptr<Transfer> write_;
@@ -65,9 +68,10 @@ class HostTier {
       const std::string& directory, Bytes limit);
 
   // Starts copying `bytes` out; they must stay as they are, and alive, as long
-  // as the slot lives or until the copy has ended.
+  // as the slot lives or until the copy has ended. `what` names them in the
+  // trace, both ways, and lives for ever.
   absl::StatusOr<std::shared_ptr<SpillSlot>> StartWrite(
-      const c10::Storage& bytes);
+      const c10::Storage& bytes, absl::string_view what);
   // Blocks until the bytes are in the file.
   absl::Status FinishWrite(SpillSlot* slot);
 

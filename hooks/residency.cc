@@ -70,7 +70,7 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
   if (!storage.data && storage.spill) {
-    const LogSpan span(SpanKind::kRestore, NameOf(*tape, index), storage.bytes);
+    const LogSpan span(SpanKind::kStall, NameOf(*tape, index), storage.bytes);
     ++storage.pins;
     auto bytes = tier_->FinishRead(storage.spill.get());
     --storage.pins;
@@ -227,7 +227,7 @@ bool Residency::Drop(Tape* tape, int index) {
 void Residency::Spill(const std::shared_ptr<Tape>& tape, int index) {
   TapeStorage& storage = tape->storages[index];
   if (!CanSpill() || storage.spill || !IsEvictable(storage)) return;
-  auto slot = tier_->StartWrite(storage.data);
+  auto slot = tier_->StartWrite(storage.data, NameOf(*tape, index));
   if (!slot.ok()) {
     GiveUpSpilling(slot.status());
     return;

@@ -3,6 +3,7 @@
 #ifndef EBBTIDE_HOOKS_RUN_LOG_H_
 #define EBBTIDE_HOOKS_RUN_LOG_H_
 
+#include <atomic>
 #include <string>
 
 #include "absl/status/status.h"
@@ -35,10 +36,10 @@ class RunLog {
   void AfterForkInChild();
 
  private:
-  bool is_open_ = false;
+  std::atomic<bool> is_open_ = false;  // copy threads look at it too
 };
 
-// A span that lasts as long as its scope.
+// A span that lasts as long as its scope, on any thread.
 class LogSpan {
  public:
   LogSpan(SpanKind kind, absl::string_view what, size_t bytes)

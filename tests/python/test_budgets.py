@@ -1,5 +1,10 @@
 """The budget holds wherever it can, and where it cannot that is said."""
 
+import json
+from pathlib import Path
+
+import harness
+from run import run
 from same import RECOMPUTE, SPILL, Outcome, Zygote
 
 MIB = 1 << 20
@@ -62,3 +67,21 @@ def test_strict_budgets_raise_at_the_allocation(zygote: Zygote) -> None:
     assert done.report["peak"] <= 4 * MIB
     loud = zygote.same("budgets.fits_at_second_try", budget)
     assert loud.report["peak"] > 4 * MIB
+
+
+def test_the_trace_shows_copies_and_waits_apart(zygote: Zygote, tmp_path: Path) -> None:
+    trace, out = tmp_path / "run.ebbtide", tmp_path / "out.json"
+    env = {
+        "EBBTIDE_BUDGET": "6MiB",
+        "EBBTIDE_SPILL_DIR": str(SPILL),
+        "EBBTIDE_RECORD": str(trace),
+    }
+    done = zygote.run("budgets.chain_of_noise", env, finish=True)
+    assert done.exit == 0, done.errors
+    timeline = run([harness.EBBTIDE, "timeline", trace, "-o", out])
+    assert timeline.returncode == 0, timeline.stderr
+    spans = [e for e in json.loads(out.read_text())["traceEvents"] if e["ph"] == "X"]
+    kinds = [span.get("cat") for span in spans]
+    assert kinds.count("offload") > 0
+    # What is brought back was waited for, at least in the first stage.
+    assert kinds.count("restore") >= kinds.count("stall") > 0
