@@ -256,7 +256,7 @@ void AddRunCommand(CLI::App& app, Exit* exit) {
       ->type_name("B");
   command
       ->add_option("--record", arguments->record,
-                   "Writes a trace for explain and timeline")
+                   "Writes a trace for timeline")
       ->type_name("FILE[,max=B]");
   command
       ->add_option("--report", arguments->report,

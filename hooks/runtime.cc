@@ -306,7 +306,8 @@ void Runtime::FillReport() {
     report_.reason = off_because_;
   } else if (!settings_.budget) {
     report_.reason = "no budget, recorded only";
-  } else if (evictions_ == 0 && report_.peak <= *settings_.budget) {
+  } else if (report_.bytes_dropped + report_.bytes_spilled == 0 &&
+             report_.peak <= *settings_.budget) {
     report_.reason = "the job fits its budget";
   } else {
     report_.reason = WhyNotBetter();

@@ -9,8 +9,8 @@ namespace ebbtide {
 
 void Runtime::CompareWithDemand(double seconds) {
   // Fewer steps say nothing on a busy machine.
-  constexpr int kEnough = 5;
-  constexpr double kNoise = 1.02;
+  constexpr int kEnough = 8;
+  constexpr double kNoise = 1.05;
   StepTimes& times = step_times_[tape_->hash];
   const auto keep = [seconds](double* least) {
     if (*least == 0 || seconds < *least) *least = seconds;
