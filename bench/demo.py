@@ -34,7 +34,7 @@ class Row:
 def parse_arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--job", default="gpt")
-    p.add_argument("--steps", type=int, default=12)
+    p.add_argument("--steps", type=int, default=16)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--size", choices=["small", "full"], default="full")
     return p.parse_args()
