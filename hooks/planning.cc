@@ -13,9 +13,11 @@ void Planning::Start(const Tape& tape, MeasuredProfile measured,
   const uint64_t signature = tape.hash;
   // The profile alone leaves this thread; it refers to no tensor.
   TapePlan bound = BindTape(tape, measured);
+  int generation = 0;
   {
     absl::MutexLock lock(&shared_->mutex);
     shared_->entries[signature] = Entry();
+    generation = shared_->generation;
   }
   struct Work {
     MeasuredProfile measured;
@@ -24,7 +26,7 @@ void Planning::Start(const Tape& tape, MeasuredProfile measured,
   auto work = std::make_shared<Work>(
       Work{.measured = std::move(measured), .bound = std::move(bound)});
   const bool started = StartDetachedThread(
-      "ebbtide-plan", [shared = shared_, signature, options, work] {
+      "ebbtide-plan", [shared = shared_, signature, generation, options, work] {
         absl::StatusOr<Plan> plan = MakePlan(work->measured.profile, options);
         Entry entry = {.state = State::kFailed};
         if (!plan.ok()) {
@@ -42,6 +44,7 @@ void Planning::Start(const Tape& tape, MeasuredProfile measured,
               .plan = std::make_shared<const TapePlan>(std::move(work->bound))};
         }
         absl::MutexLock lock(&shared->mutex);
+        if (shared->generation != generation) return;
         shared->entries[signature] = entry;
       });
   if (!started) {
@@ -68,6 +71,12 @@ std::shared_ptr<const TapePlan> Planning::Find(uint64_t signature) const {
 void Planning::Discard(uint64_t signature) {
   absl::MutexLock lock(&shared_->mutex);
   shared_->entries.erase(signature);
+}
+
+void Planning::DiscardAll() {
+  absl::MutexLock lock(&shared_->mutex);
+  shared_->entries.clear();
+  ++shared_->generation;
 }
 
 void Planning::Refuse(uint64_t signature, const std::string& why) {

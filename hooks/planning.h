@@ -26,6 +26,8 @@ class Planning {
   // The plan for that signature, or nullptr.
   std::shared_ptr<const TapePlan> Find(uint64_t signature) const;
   void Discard(uint64_t signature);
+  // Of every signature; what is being made is dropped when it is done.
+  void DiscardAll();
   // No plan is made again for that signature, because of `why`.
   void Refuse(uint64_t signature, const std::string& why);
   // Why there is no plan for it; empty if there is one, or may yet be.
@@ -42,6 +44,7 @@ class Planning {
   struct Shared {
     absl::Mutex mutex;
     absl::flat_hash_map<uint64_t, Entry> entries ABSL_GUARDED_BY(mutex);
+    int generation ABSL_GUARDED_BY(mutex) = 0;  // how often all were discarded
   };
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
 };

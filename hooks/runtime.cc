@@ -245,7 +245,10 @@ bool Runtime::Relieve(Bytes needed) {
   const Busy busy;
   if (state_ == State::kIdle) Wake();
   try {
-    return residency_.Relieve(needed);
+    const bool relieved = residency_.Relieve(needed);
+    // With the recorder on, recipes can help.
+    if (!relieved && state_ == State::kSteady) unsteady_.insert(followed_);
+    return relieved;
   } catch (const std::exception& error) {
     TurnOff(error.what());
     return false;

@@ -144,6 +144,7 @@ class Runtime final : public TapeListener {
   // Least times of the ops and stages of the pairs with that signature.
   std::vector<double> op_times_;
   std::vector<double> stage_times_;
+  bool plans_may_spill_ = true;
   bool repeated_ = false;  // the one before had the same
   int64_t evictions_ = 0;  // of all pairs before the open one
   int quiet_pairs_ = 0;    // in a row without an eviction

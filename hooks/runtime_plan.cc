@@ -45,6 +45,11 @@ void Runtime::Decide() {
   state_ = State::kWatch;
   residency_.VerifyRebuilds(settings_.verify_every > 0 &&
                             report_.steps % settings_.verify_every == 0);
+  if (plans_may_spill_ && !residency_.CanSpill()) {
+    plans_may_spill_ = false;
+    planning_.DiscardAll();
+    proven_.clear();
+  }
   const auto planned = planning_.StateOf(signature_);
   if (planned == Planning::State::kReady) followed_ = signature_;
   // After an exception to the rule (a last, short batch) the rule returns.

@@ -38,5 +38,19 @@ def test_any_doubt_keeps(zygote: Zygote, case: str) -> None:
     steadily(zygote, case)
 
 
+def test_the_recorder_is_back_when_the_spill_file_is_full(zygote: Zygote) -> None:
+    """What could only be spilled stays, and nothing else happens."""
+    done = zygote.same(
+        "steady.every_step_the_same",
+        {
+            "EBBTIDE_BUDGET": "6MiB",
+            "EBBTIDE_SPILL_DIR": str(SPILL),
+            "EBBTIDE_SPILL_LIMIT": "3MiB",
+        },
+    )
+    assert done.state != "steady"
+    assert sum("no more spilling" in line for line in done.lines) == 1
+
+
 def test_a_pair_that_differs_is_recorded_from_the_next_on(zygote: Zygote) -> None:
     assert steadily(zygote, "fewer_saves").state != "steady"

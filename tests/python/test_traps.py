@@ -5,7 +5,6 @@ import pytest
 from same import FORCED, RECOMPUTE, SPILL, Zygote
 
 
-
 def test_trap_control_two_unmanaged_runs_are_equal(zygote: Zygote) -> None:
     for threads in (1, 2):
         zygote.plain("traps.control", threads=threads)
