@@ -189,10 +189,7 @@ def show(rows: list[Row], line: str) -> str:
 
 
 def parse_arguments() -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--quick", action="store_true", help="fewer rounds of step times")
-    p.add_argument("--check", action="store_true", help="exit 1 if a figure fails")
-    p.add_argument("--json", action="store_true", help="one list of rows")
+    p = harness.bench_parser(__doc__, "fewer rounds of step times")
     return p.parse_args()
 
 
@@ -217,9 +214,7 @@ def main() -> int:
     complaints = [text for row in rows for text in row.complaints()]
     if not line.startswith(CLOSING):
         complaints.append(f"the run ends with {line!r}, not with {CLOSING!r}")
-    for complaint in complaints:
-        print(f"bench fits: does not hold: {complaint}", file=sys.stderr)
-    return 1 if args.check and complaints else 0
+    return harness.verdict("fits", complaints, args.check)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ The jobs know nothing of this: they print losses, a hash and a median step time
 from the report that ebbtide's core writes when it only records.
 """
 
+import argparse
 import contextlib
 import dataclasses
 import json
@@ -239,6 +240,22 @@ def publish(section: str, text: str) -> None:
     else:
         changed = old.rstrip() + "\n\n" + new
     RESULTS.write_text(changed.rstrip() + "\n")
+
+
+def bench_parser(doc: str, quick: str) -> argparse.ArgumentParser:
+    """The arguments of every bench; `quick` says what --quick leaves out."""
+    p = argparse.ArgumentParser(description=doc.splitlines()[0])
+    p.add_argument("--quick", action="store_true", help=quick)
+    p.add_argument("--check", action="store_true", help="exit 1 if a figure fails")
+    p.add_argument("--json", action="store_true", help="one list of rows")
+    return p
+
+
+def verdict(bench: str, complaints: Sequence[str], check: bool) -> int:
+    """Prints which figures do not hold; the exit status of the bench."""
+    for complaint in complaints:
+        print(f"bench {bench}: does not hold: {complaint}", file=sys.stderr)
+    return 1 if check and complaints else 0
 
 
 def progress(text: str) -> None:

@@ -163,10 +163,7 @@ def show(rows: list[Row]) -> str:
 
 
 def parse_arguments() -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--quick", action="store_true", help="one small job, two budgets")
-    p.add_argument("--check", action="store_true", help="exit 1 if a figure fails")
-    p.add_argument("--json", action="store_true", help="one list of rows")
+    p = harness.bench_parser(__doc__, "one small job, two budgets")
     p.add_argument("--job", choices=JOBS, action="append", help="only these jobs")
     return p.parse_args()
 
@@ -198,9 +195,7 @@ def main() -> int:
         if not args.quick and not args.job:
             harness.publish("jobs", text)
     complaints = [line for row in rows for line in row.complaints()]
-    for line in complaints:
-        print(f"bench jobs: does not hold: {line}", file=sys.stderr)
-    return 1 if args.check and complaints else 0
+    return harness.verdict("jobs", complaints, args.check)
 
 
 if __name__ == "__main__":

@@ -222,10 +222,7 @@ def show(bench: Bench, rows: list[Row]) -> str:
 
 
 def parse_arguments() -> argparse.Namespace:
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--quick", action="store_true", help="fewer rounds")
-    p.add_argument("--check", action="store_true", help="exit 1 if a figure fails")
-    p.add_argument("--json", action="store_true", help="one list of rows")
+    p = harness.bench_parser(__doc__, "fewer rounds")
     return p.parse_args()
 
 
@@ -260,9 +257,7 @@ def main() -> int:
             harness.publish("Overhead", text)
     complaints = [line for row in rows for line in row.complaints()]
     complaints += bench.complaints()
-    for line in complaints:
-        print(f"bench overhead: does not hold: {line}", file=sys.stderr)
-    return 1 if args.check and complaints else 0
+    return harness.verdict("overhead", complaints, args.check)
 
 
 if __name__ == "__main__":
