@@ -1,57 +1,93 @@
 #include "hooks/planning.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "planner/size.h"
 #include "profiler/detached_thread.h"
 
 namespace ebbtide {
 
+namespace {
+
+// The profile alone leaves the thread of the job; it refers to no tensor.
+struct Work {
+  MeasuredProfile measured;
+  TapePlan bound;  // without plan and steps
+};
+
+absl::StatusOr<std::shared_ptr<const TapePlan>> Solve(
+    const Work& work, const PlanOptions& options) {
+  absl::StatusOr<Plan> plan = MakePlan(work.measured.profile, options);
+  if (!plan.ok()) return plan.status();
+  if (!plan->feasible) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no plan is known for ", FormatSize(options.budget), "; ",
+                     FormatSize(plan->least_budget), " would do, for ",
+                     plan->floor_witness));
+  }
+  auto solved = std::make_shared<TapePlan>(work.bound);
+  solved->plan = *std::move(plan);
+  DistributeActions(work.measured, solved.get());
+  return solved;
+}
+
+bool MovesBytes(const TapePlan& bound) {
+  return std::any_of(
+      bound.plan.actions.begin(), bound.plan.actions.end(),
+      [](const Action& action) { return action.what == Action::Do::kOffload; });
+}
+
+}  // namespace
+
+// Adds a plan to those for its signature, or says that there is none; nothing
+// if they have been discarded since.
+void Planning::Shared::Publish(
+    uint64_t signature, int start,
+    const absl::StatusOr<std::shared_ptr<const TapePlan>>& plan) {
+  absl::MutexLock lock(&mutex);
+  auto found = entries.find(signature);
+  if (found == entries.end() || found->second.start != start) return;
+  Entry& entry = found->second;
+  if (plan.ok()) {
+    entry.state = State::kReady;
+    entry.plans.push_back(*plan);
+  } else {
+    entry.state = State::kFailed;
+    entry.failure = std::string(plan.status().message());
+  }
+}
+
 void Planning::Start(const Tape& tape, MeasuredProfile measured,
                      const PlanOptions& options) {
   const uint64_t signature = tape.hash;
-  // The profile alone leaves this thread; it refers to no tensor.
   TapePlan bound = BindTape(tape, measured);
-  int generation = 0;
+  int start = 0;
   {
     absl::MutexLock lock(&shared_->mutex);
-    shared_->entries[signature] = Entry();
-    generation = shared_->generation;
+    start = ++shared_->starts;
+    shared_->entries[signature] = {.start = start};
   }
-  struct Work {
-    MeasuredProfile measured;
-    TapePlan bound;
-  };
   auto work = std::make_shared<Work>(
       Work{.measured = std::move(measured), .bound = std::move(bound)});
   const bool started = StartDetachedThread(
-      "ebbtide-plan", [shared = shared_, signature, generation, options, work] {
-        absl::StatusOr<Plan> plan = MakePlan(work->measured.profile, options);
-        Entry entry = {.state = State::kFailed};
-        if (!plan.ok()) {
-          entry.failure = std::string(plan.status().message());
-        } else if (!plan->feasible) {
-          entry.failure =
-              absl::StrCat("no plan is known for ", FormatSize(options.budget),
-                           "; ", FormatSize(plan->least_budget),
-                           " would do, for ", plan->floor_witness);
-        } else {
-          work->bound.plan = *std::move(plan);
-          DistributeActions(work->measured, &work->bound);
-          entry = {
-              .state = State::kReady,
-              .plan = std::make_shared<const TapePlan>(std::move(work->bound))};
-        }
-        absl::MutexLock lock(&shared->mutex);
-        if (shared->generation != generation) return;
-        shared->entries[signature] = entry;
+      "ebbtide-plan", [shared = shared_, signature, start, options, work] {
+        const auto best = Solve(*work, options);
+        shared->Publish(signature, start, best);
+        if (!best.ok() || !MovesBytes(**best)) return;
+        // What copies cost the compute beside them is in no profile: the job
+        // finds out which of the two is faster (planner/contest.h).
+        PlanOptions in_place = options;
+        in_place.allow_offload = false;
+        const auto other = Solve(*work, in_place);
+        if (other.ok()) shared->Publish(signature, start, other);
       });
   if (!started) {
-    absl::MutexLock lock(&shared_->mutex);
-    shared_->entries[signature] = {
-        .state = State::kFailed,
-        .failure = "the system refuses a thread for planning"};
+    shared_->Publish(signature, start,
+                     absl::ResourceExhaustedError(
+                         "the system refuses a thread for planning"));
   }
 }
 
@@ -62,10 +98,12 @@ Planning::State Planning::StateOf(uint64_t signature) const {
                                          : entry->second.state;
 }
 
-std::shared_ptr<const TapePlan> Planning::Find(uint64_t signature) const {
+std::vector<std::shared_ptr<const TapePlan>> Planning::PlansFor(
+    uint64_t signature) const {
   absl::MutexLock lock(&shared_->mutex);
   auto entry = shared_->entries.find(signature);
-  return entry == shared_->entries.end() ? nullptr : entry->second.plan;
+  if (entry == shared_->entries.end()) return {};
+  return entry->second.plans;
 }
 
 void Planning::Discard(uint64_t signature) {
@@ -76,7 +114,6 @@ void Planning::Discard(uint64_t signature) {
 void Planning::DiscardAll() {
   absl::MutexLock lock(&shared_->mutex);
   shared_->entries.clear();
-  ++shared_->generation;
 }
 
 void Planning::Refuse(uint64_t signature, const std::string& why) {

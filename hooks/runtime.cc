@@ -183,7 +183,7 @@ void Runtime::CloseStep() {
     plan_run_.reset();
     watch_.EndStep();
     report_.step_times.push_back(now - step_began_);
-    if (complete_ && tape_ != nullptr) CompareWithDemand(now - step_began_);
+    if (complete_ && tape_ != nullptr) NoteStepTime(now - step_began_);
     overran_ = settings_.budget && TheLedger().Peak() > *settings_.budget;
     if (overran_) ++report_.over_budget_steps;
     RunLog::Global().EndStep(report_.steps, TheLedger().Peak());
@@ -223,7 +223,7 @@ void Runtime::EndPair() {
   if (plan_run_->refuted()) {
     planning_.Discard(followed_);
   } else if (complete_ && !plan_run_->diverged()) {
-    proven_.insert(followed_);
+    Followed().proven = true;
   }
   plan_run_.reset();
 }
@@ -233,7 +233,7 @@ void Runtime::EndSteadyPair() {
   if (steady_run_->IsOver(saves_)) {
     tape_->hash = followed_;
   } else {
-    unsteady_.insert(followed_);
+    Followed().unsteady = true;
   }
 }
 
@@ -247,7 +247,7 @@ bool Runtime::Relieve(Bytes needed) {
   try {
     const bool relieved = residency_.Relieve(needed);
     // With the recorder on, recipes can help.
-    if (!relieved && state_ == State::kSteady) unsteady_.insert(followed_);
+    if (!relieved && state_ == State::kSteady) Followed().unsteady = true;
     return relieved;
   } catch (const std::exception& error) {
     TurnOff(error.what());

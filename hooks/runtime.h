@@ -28,6 +28,7 @@
 #include "hooks/tape.h"
 #include "hooks/verify.h"
 #include "hooks/watch.h"
+#include "planner/contest.h"
 
 namespace ebbtide {
 
@@ -102,8 +103,9 @@ class Runtime final : public TapeListener {
   void ChooseSteady();
   void EndSteadyPair();
   void SpillWhatIsDue(int position);
-  // A plan is followed only while it is no slower than demand eviction.
-  void CompareWithDemand(double seconds);
+  void NoteStepTime(double seconds);
+  // Which plan for followed_ is followed, and how.
+  void ChooseCandidate();
   void Sleep(Bytes peak);
   void Wake();
   void FillReport();
@@ -135,12 +137,11 @@ class Runtime final : public TapeListener {
   int saves_ = 0;
   uint64_t first_sequence_ = 0;
   int steady_pairs_ = 0;  // since the last recorded one
-  // Signatures whose plan did not hold without the recorder.
-  absl::flat_hash_set<uint64_t> unsteady_;
   // The last pair ran to the end of its backward.
   bool complete_ = false;
   uint64_t signature_ = 0;  // of the last pair
-  uint64_t followed_ = 0;   // of the last plan that was followed
+  uint64_t followed_ = 0;   // of the last plan that was followed,
+  int following_ = 0;       // and which of those for it
   // Least times of the ops and stages of the pairs with that signature.
   std::vector<double> op_times_;
   std::vector<double> stage_times_;
@@ -148,14 +149,20 @@ class Runtime final : public TapeListener {
   bool repeated_ = false;  // the one before had the same
   int64_t evictions_ = 0;  // of all pairs before the open one
   int quiet_pairs_ = 0;    // in a row without an eviction
-  // Fastest steps of a signature without a plan and with it.
-  struct StepTimes {
-    double demand = 0;
-    double plan = 0;
-    int planned_steps = 0;
+  // A plan, and what came of following it.
+  struct Candidate {
+    std::shared_ptr<const TapePlan> plan;
+    bool proven = false;    // shadowed, and nothing differed
+    bool unsteady = false;  // did not hold without the recorder
+    StepTimes times;        // seconds, of complete pairs
   };
-  absl::flat_hash_map<uint64_t, StepTimes> step_times_;
-  absl::flat_hash_set<uint64_t> proven_;  // signatures whose plan was shadowed
+  // How the budget is held in pairs of one signature.
+  struct Ways {
+    StepTimes demand;  // seconds, without a plan
+    std::vector<Candidate> plans;
+  };
+  absl::flat_hash_map<uint64_t, Ways> ways_;
+  Candidate& Followed() { return ways_[followed_].plans[following_]; }
   // Without a budget: signatures whose profile is in the trace.
   absl::flat_hash_set<uint64_t> profiled_;
   Bytes worst_overrun_{};

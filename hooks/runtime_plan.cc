@@ -1,5 +1,7 @@
 // Between two pairs: what the last one taught, and what to do in the next.
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "hooks/run_log.h"
@@ -7,24 +9,14 @@
 
 namespace ebbtide {
 
-void Runtime::CompareWithDemand(double seconds) {
-  // Fewer steps say nothing on a busy machine.
-  constexpr int kEnough = 8;
-  constexpr double kNoise = 1.05;
-  StepTimes& times = step_times_[tape_->hash];
-  const auto keep = [seconds](double* least) {
-    if (*least == 0 || seconds < *least) *least = seconds;
-  };
-  if (state_ == State::kWatch && evictions_ > 0) keep(&times.demand);
-  if (state_ != State::kActive && state_ != State::kSteady) return;
-  keep(&times.plan);
-  if (++times.planned_steps < kEnough || times.demand == 0 ||
-      times.plan <= times.demand * kNoise) {
-    return;
+void Runtime::NoteStepTime(double seconds) {
+  if (state_ == State::kWatch && evictions_ > 0) {
+    ways_[tape_->hash].demand.Add(seconds);
   }
-  const char* why = "the plan was slower than evicting on demand";
-  Say(absl::StrCat(why, ", and is dropped"));
-  planning_.Refuse(followed_, why);
+  if ((state_ == State::kActive || state_ == State::kSteady) &&
+      tape_->hash == followed_) {
+    Followed().times.Add(seconds);
+  }
 }
 
 void Runtime::Decide() {
@@ -48,26 +40,52 @@ void Runtime::Decide() {
   if (plans_may_spill_ && !residency_.CanSpill()) {
     plans_may_spill_ = false;
     planning_.DiscardAll();
-    proven_.clear();
   }
   const auto planned = planning_.StateOf(signature_);
   if (planned == Planning::State::kReady) followed_ = signature_;
   // After an exception to the rule (a last, short batch) the rule returns.
   if (planning_.StateOf(followed_) == Planning::State::kReady) {
-    state_ = proven_.contains(followed_) ? State::kActive : State::kShadow;
-    ChooseSteady();
+    ChooseCandidate();
   } else if (planned == Planning::State::kUnknown && repeated_ &&
              quiet_pairs_ == 0) {
     StartPlanning();
   }
 }
 
+void Runtime::ChooseCandidate() {
+  Ways& ways = ways_[followed_];
+  std::vector<Candidate> candidates;
+  std::vector<Contestant> contestants;
+  for (const auto& plan : planning_.PlansFor(followed_)) {
+    const auto known =
+        std::find_if(ways.plans.begin(), ways.plans.end(),
+                     [&](const Candidate& c) { return c.plan == plan; });
+    candidates.push_back(known == ways.plans.end() ? Candidate{.plan = plan}
+                                                   : std::move(*known));
+    const StepTimes& times = candidates.back().times;
+    contestants.push_back({.predicted = plan->plan.time / 1e9,
+                           .steps = times.steps(),
+                           .least = times.Least()});
+  }
+  ways.plans = std::move(candidates);
+  const auto chosen = ChoosePlan(contestants, ways.demand.Least());
+  if (!chosen) {
+    const char* why = "the plan was slower than evicting on demand";
+    Say(absl::StrCat(why, ", and is dropped"));
+    planning_.Refuse(followed_, why);
+    return;
+  }
+  following_ = *chosen;
+  state_ = Followed().proven ? State::kActive : State::kShadow;
+  ChooseSteady();
+}
+
 void Runtime::ChooseSteady() {
   // Then one is recorded, to see what saved tensors do not show.
   constexpr int kSteadyPairs = 63;
-  if (state_ == State::kActive && !unsteady_.contains(followed_) &&
-      steady_pairs_ < kSteadyPairs &&
-      planning_.Find(followed_)->steady != nullptr && residency_.CloseEyes()) {
+  if (state_ == State::kActive && !Followed().unsteady &&
+      steady_pairs_ < kSteadyPairs && Followed().plan->steady != nullptr &&
+      residency_.CloseEyes()) {
     state_ = State::kSteady;
     ++steady_pairs_;
   } else {
@@ -110,20 +128,24 @@ void Runtime::StartPlanning() {
   // Demand eviction makes up for what the prediction misses.
   const int64_t margin =
       std::max<int64_t>(Count(*settings_.budget) / 100, 1 << 20);
-  planning_.Start(*tape_, TakeProfile(),
-                  {.budget = *settings_.budget - Bytes{margin},
-                   .allow_offload = residency_.CanSpill()});
+  // Planning takes a core of the job: no more of it than pays soon.
+  const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
+  planning_.Start(
+      *tape_, TakeProfile(),
+      {.budget = *settings_.budget - Bytes{margin},
+       .time_limit = std::clamp(steps, absl::Seconds(0.5), absl::Seconds(5)),
+       .allow_offload = residency_.CanSpill()});
 }
 
 void Runtime::FollowPlan() {
-  auto plan = planning_.Find(followed_);
+  const auto& plan = Followed().plan;
   report_.predicted_peak = plan->plan.peak;
   report_.predicted_time = plan->plan.time / 1e9;
   if (state_ == State::kSteady) {
     steady_run_ = std::make_unique<SteadyRun>(plan->steady);
     return;
   }
-  plan_run_ = std::make_unique<PlanRun>(std::move(plan),
+  plan_run_ = std::make_unique<PlanRun>(plan,
                                         state_ == State::kShadow
                                             ? PlanRun::Mode::kShadow
                                             : PlanRun::Mode::kActive,

@@ -1,0 +1,46 @@
+// Which of several plans for the same step is followed: the simulator's word
+// first, then the clock's.
+//
+// A simulated time leaves out what copies cost the compute beside them (cores,
+// memory and a disk that both use; the disk's bandwidth also changes while the
+// job runs). So every plan that might be the fastest is followed for a few
+// steps, and the fastest of them from there on. Each further step counts: a
+// plan that gets slower loses its place. Pure functions; thread-safe.
+#ifndef EBBTIDE_PLANNER_CONTEST_H_
+#define EBBTIDE_PLANNER_CONTEST_H_
+
+#include <deque>
+#include <optional>
+
+#include "absl/types/span.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+// The last steps of one kind, as they were measured.
+class StepTimes {
+ public:
+  void Add(Time time);
+  int steps() const { return steps_; }  // all that were added
+  // The fastest of the last ones: other programs slow some steps down, none
+  // makes them faster. 0: none was added.
+  Time Least() const;
+
+ private:
+  std::deque<Time> last_;
+  int steps_ = 0;
+};
+
+struct Contestant {
+  Time predicted = 0;  // of forward and backward, by the simulator
+  int steps = 0;       // that have followed it
+  Time least = 0;      // of them
+};
+
+// The plan to follow in the next step; nullopt where there is none, or steps
+// without a plan, the least of which took `demand` (0: unknown), were faster.
+std::optional<int> ChoosePlan(absl::Span<const Contestant> plans, Time demand);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_CONTEST_H_

@@ -1,0 +1,80 @@
+#include "planner/contest.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ebbtide {
+namespace {
+
+using ::testing::Eq;
+using ::testing::Optional;
+
+// A job of `steps` steps whose plans take what `real` says: which one each step
+// followed, by letter; '-' for none, which ends it.
+std::string Follow(const std::vector<Time>& predicted,
+                   const std::vector<Time>& real, Time demand, int steps) {
+  std::vector<StepTimes> times(real.size());
+  std::string followed;
+  while (steps-- > 0) {
+    std::vector<Contestant> plans;
+    for (size_t i = 0; i < real.size(); ++i) {
+      plans.push_back({predicted[i], times[i].steps(), times[i].Least()});
+    }
+    const auto plan = ChoosePlan(plans, demand);
+    if (!plan) return followed + '-';
+    followed += static_cast<char>('a' + *plan);
+    times[*plan].Add(real[*plan]);
+  }
+  return followed;
+}
+
+TEST(StepTimesTest, RemembersTheFastestOfTheLastEight) {
+  StepTimes times;
+  EXPECT_EQ(times.Least(), 0);
+  times.Add(1);
+  for (int i = 0; i < 7; ++i) times.Add(3);
+  EXPECT_EQ(times.Least(), 1);
+  times.Add(2);
+  EXPECT_EQ(times.Least(), 2);
+  EXPECT_EQ(times.steps(), 9);
+}
+
+TEST(ChoosePlanTest, NoPlan) {
+  EXPECT_THAT(ChoosePlan({}, 1), Eq(std::nullopt));
+}
+
+TEST(ChoosePlanTest, OneThatKeepsItsWordIsNotCompared) {
+  EXPECT_EQ(Follow({5, 6}, {5.5, 6.5}, 0, 6), "aaaaaa");
+}
+
+TEST(ChoosePlanTest, OneSlowerThanThePredictionOfAnotherMeetsIt) {
+  EXPECT_EQ(Follow({5, 6}, {9, 6.5}, 0, 8), "aaabbbbb");
+  EXPECT_EQ(Follow({6, 5}, {6.5, 9}, 0, 8), "bbbaaaaa");
+}
+
+TEST(ChoosePlanTest, OneFarSlowerStepEndsATrial) {
+  EXPECT_EQ(Follow({5, 6}, {7, 9}, 0, 8), "aaabaaaa");
+}
+
+TEST(ChoosePlanTest, WhatIsWithinNoiseIsNoReasonToChange) {
+  EXPECT_EQ(Follow({5, 6}, {7, 6.8}, 0, 8), "aaabbbaa");
+}
+
+TEST(ChoosePlanTest, OneThatGetsSlowerLosesItsPlace) {
+  const std::vector<Contestant> before = {{5, 20, 7}, {6, 3, 8}};
+  const std::vector<Contestant> after = {{5, 40, 9}, {6, 3, 8}};
+  EXPECT_THAT(ChoosePlan(before, 0), Optional(0));
+  EXPECT_THAT(ChoosePlan(after, 0), Optional(1));
+}
+
+TEST(ChoosePlanTest, NoneIsFollowedWhereDemandIsFaster) {
+  EXPECT_EQ(Follow({5}, {9}, 8, 20), "aaaaaaaa-");
+  EXPECT_EQ(Follow({5, 6}, {9, 9.5}, 8, 20), "aaabbbaaaaa-");
+  EXPECT_EQ(Follow({5}, {8.2}, 8, 10), "aaaaaaaaaa");
+}
+
+}  // namespace
+}  // namespace ebbtide
