@@ -59,6 +59,11 @@ void InstallCpuAllocator() {
   c10::SetCPUAllocator(new CpuAllocator, /*priority=*/100);
 }
 
+c10::Storage NewStorage(size_t bytes) {
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes,
+                      c10::GetCPUAllocator(), /*resizable=*/true);
+}
+
 bool IsFromOurAllocator(const c10::Storage& storage) {
   const c10::DeleterFnPtr deleter = storage.data_ptr().get_deleter();
   return deleter == &DeleteLarge || deleter == &DeleteSmall;

@@ -4,6 +4,7 @@
 
 #include <c10/core/Storage.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "allocator/host_allocator.h"
@@ -12,6 +13,9 @@ namespace ebbtide {
 
 // Replaces c10's CPU allocator. Tensors made before keep their own deleters.
 void InstallCpuAllocator();
+
+// Uninitialised bytes from it, resizable as those of new tensors are.
+c10::Storage NewStorage(size_t bytes);
 
 // Whether freeing the storage gives its bytes back to our allocator.
 bool IsFromOurAllocator(const c10::Storage& storage);

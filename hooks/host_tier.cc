@@ -1,7 +1,5 @@
 #include "hooks/host_tier.h"
 
-#include <c10/core/CPUAllocator.h>
-
 #include <algorithm>
 
 #include "allocator/torch_cpu_allocator.h"
@@ -28,10 +26,9 @@ Bytes CopySize(const c10::Storage& storage) {
   return std::max(size, std::min(RoundUpToPage(size), block));
 }
 
-c10::Storage MakeStorage(size_t bytes) {
+c10::Storage NewSavedStorage(size_t bytes) {
   const AllocationKind kind(Kind::kSaved);
-  return c10::Storage(c10::Storage::use_byte_size_t(), bytes,
-                      c10::GetCPUAllocator(), /*resizable=*/true);
+  return NewStorage(bytes);
 }
 
 }  // namespace
@@ -92,7 +89,7 @@ absl::Status HostTier::StartRead(SpillSlot* slot) {
   if (in_child_) {
     return absl::FailedPreconditionError("a child of fork has no lanes");
   }
-  slot->incoming_ = MakeStorage(slot->used_);
+  slot->incoming_ = NewSavedStorage(slot->used_);
   auto transfer =
       back_.Submit(slot->size_, [file = file_.get(), at = slot->extent_,
                                  to = slot->incoming_.mutable_data(),
@@ -112,7 +109,7 @@ void HostTier::CancelRead(SpillSlot* slot) {
 }
 
 absl::StatusOr<c10::Storage> HostTier::ReadInChild(const SpillSlot& slot) {
-  c10::Storage bytes = MakeStorage(slot.used_);
+  c10::Storage bytes = NewSavedStorage(slot.used_);
   const absl::Status read =
       file_->Read(slot.extent_, bytes.mutable_data(), slot.size_);
   if (!read.ok()) return read;

@@ -1,13 +1,13 @@
 #include "hooks/outside.h"
 
 #include <ATen/MapAllocator.h>
-#include <c10/core/CPUAllocator.h>
 
 #include <cstring>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
+#include "allocator/torch_cpu_allocator.h"
 
 namespace ebbtide {
 namespace {
@@ -63,8 +63,7 @@ size_t Digest(const c10::Storage& bytes) {
 }
 
 c10::Storage CopyOf(const c10::Storage& bytes) {
-  c10::Storage copy(c10::Storage::use_byte_size_t(), bytes.nbytes(),
-                    c10::GetCPUAllocator(), /*resizable=*/true);
+  c10::Storage copy = NewStorage(bytes.nbytes());
   std::memcpy(copy.mutable_data(), bytes.data(), bytes.nbytes());
   return copy;
 }

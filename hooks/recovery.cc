@@ -1,11 +1,10 @@
 #include "hooks/recovery.h"
 
-#include <c10/core/CPUAllocator.h>
-
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "allocator/torch_cpu_allocator.h"
 #include "hooks/outside.h"
 #include "hooks/replay.h"
 #include "planner/check.h"
@@ -162,8 +161,7 @@ class Run {
     }
     if (storage.external) return c10::Storage(storage.identity.lock());
     EBBTIDE_CHECK(op.fresh_self);
-    return c10::Storage(c10::Storage::use_byte_size_t(), storage.bytes,
-                        c10::GetCPUAllocator(), /*resizable=*/true);
+    return NewStorage(storage.bytes);
   }
 
   void Step(int index) {

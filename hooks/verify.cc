@@ -1,7 +1,5 @@
 #include "hooks/verify.h"
 
-#include <c10/core/CPUAllocator.h>
-
 #include <cstring>
 #include <utility>
 
@@ -52,9 +50,7 @@ std::vector<at::Tensor> RunFilled(const Tape& tape, const TapeOp& op,
     if (!WritesFirst(op, index)) {
       return c10::Storage(storage.identity.lock());
     }
-    if (preimage) return preimage;
-    return c10::Storage(c10::Storage::use_byte_size_t(), storage.bytes,
-                        c10::GetCPUAllocator(), /*resizable=*/true);
+    return preimage ? preimage : NewStorage(storage.bytes);
   });
 }
 
