@@ -305,35 +305,36 @@ void Residency::BeforeWrite(Tape* tape, int written) {
   tape->storages[written].doomed = false;
 }
 
-void Residency::BeforeForeignWrite(const c10::Storage& storage,
-                                   const Tape* writer) {
-  for (const auto& weak : tapes_) {
-    const auto tape = weak.lock();
-    if (tape == nullptr || tape.get() == writer) continue;
-    const int index = tape->Find(storage);
-    if (index < 0) continue;
-    BeforeWrite(tape.get(), index);
-    tape->storages[index].rewritten = true;
-  }
-}
-
-template <typename Visit>  // void Visit(TapeStorage*)
+template <typename Visit>  // void Visit(Tape*, int storage)
 void Residency::ForEachTapeOf(const c10::Storage& storage, Visit visit) {
   for (const auto& weak : tapes_) {
     const auto tape = weak.lock();
     if (tape == nullptr) continue;
     const int index = tape->Find(storage);
-    if (index >= 0) visit(&tape->storages[index]);
+    if (index >= 0) visit(tape.get(), index);
   }
 }
 
+void Residency::BeforeForeignWrite(const c10::Storage& storage,
+                                   const Tape* writer) {
+  ForEachTapeOf(storage, [&](Tape* tape, int index) {
+    if (tape == writer) return;
+    BeforeWrite(tape, index);
+    tape->storages[index].rewritten = true;
+  });
+}
+
 void Residency::MarkRewritten(const c10::Storage& storage) {
-  ForEachTapeOf(storage, [](TapeStorage* s) { s->rewritten = true; });
+  ForEachTapeOf(storage, [](Tape* tape, int index) {
+    tape->storages[index].rewritten = true;
+  });
 }
 
 void Residency::NoteWriter(const c10::Storage& storage,
                            const TapeStorage::Writer& writer) {
-  ForEachTapeOf(storage, [&](TapeStorage* s) { s->writer = writer; });
+  ForEachTapeOf(storage, [&](Tape* tape, int index) {
+    tape->storages[index].writer = writer;
+  });
 }
 
 void Residency::AfterForkInParent() {

@@ -132,7 +132,8 @@ struct TapeStorage {
   c10::Storage data;
   std::shared_ptr<SpillSlot> spill;
 
-  // Of the bytes when they were dropped, where that is to be verified.
+  // Of the bytes when they were dropped, where that is to be verified. Unlike
+  // the witness it leaves out what the recipe leaves unwritten.
   std::optional<size_t> digest;
 
   int hooks = 0;       // saved tensors that will ask for it
