@@ -171,6 +171,7 @@ void Runtime::BeginPair() {
   complete_ = false;
   saves_ = 0;
   steady_run_.reset();
+  results_before_ = verifier_.results();
   owner_ = std::this_thread::get_id();
   report_.persistent = TheLedger().live();
   if (state_ != State::kWatch) FollowPlan();

@@ -121,6 +121,7 @@ class Runtime final : public TapeListener {
   std::atomic<int64_t> idle_until_ = 0;
   Settings settings_;
   Verifier verifier_;
+  int64_t results_before_ = 0;  // of the verifier, when the pair began
   Residency residency_;
   Watch watch_{&residency_};
   Planning planning_;

@@ -112,8 +112,11 @@ void Runtime::KeepLeastTimes() {
 
 // What was found out since the ops of the last pair were recorded.
 void Runtime::RefreshVerified() {
+  if (verifier_.results() == results_before_) return;
   for (TapeOp& op : tape_->ops) {
-    if (!op.foreign) op.verified = verifier_.IsVerified(op);
+    if (op.foreign) continue;
+    op.verified = verifier_.IsVerified(op);
+    op.gaps = verifier_.GapsOf(op);
   }
 }
 

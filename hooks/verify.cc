@@ -121,7 +121,7 @@ void Verifier::Try(const Tape& tape, const TapeOp& op,
   } catch (const std::exception&) {
     // An op that cannot be run again is kept, like one that differs.
   }
-  results_[op.signature] = std::move(result);
+  Note(op, std::move(result));
 }
 
 }  // namespace ebbtide

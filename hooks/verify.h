@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -49,7 +50,10 @@ class Verifier {
   }
 
   // The op was seen to differ later on: never replay it again.
-  void Refuse(const TapeOp& op) { results_[op.signature] = {}; }
+  void Refuse(const TapeOp& op) { Note(op, {}); }
+
+  // Grows with every result: while it stays, all answers do.
+  int64_t results() const { return noted_; }
 
  private:
   struct Result {
@@ -60,7 +64,13 @@ class Verifier {
                  const std::vector<at::Tensor>& outputs,
                  const c10::Storage& preimage);
 
+  void Note(const TapeOp& op, Result result) {
+    results_[op.signature] = std::move(result);
+    ++noted_;
+  }
+
   absl::flat_hash_map<uint64_t, Result> results_;
+  int64_t noted_ = 0;
   uint8_t fill_ = 0;  // of the last trial
 };
 
