@@ -134,7 +134,7 @@ class Runtime final : public TapeListener {
   std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one
   std::atomic<bool> in_pair_ = false;
   bool in_backward_ = false;
-  // Of the open pair, used by its owner without the lock.
+  // Of the open pair.
   int saves_ = 0;
   uint64_t first_sequence_ = 0;
   int steady_pairs_ = 0;  // since the last recorded one

@@ -88,13 +88,16 @@ void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
 }  // namespace
 
 std::optional<int> Runtime::NextSave() {
-  if (!in_pair_ || state_ == State::kIdle) {
-    const RuntimeLock lock;
-    const Busy busy;
-    if (state_ == State::kIdle) Wake();
-    if (!IsManaging()) return std::nullopt;
-    if (!in_pair_) BeginPair();
+  if (in_pair_ && owner_.load() != std::this_thread::get_id()) {
+    return std::nullopt;
   }
+  // Also for the owner of the pair: the thread that runs its backward may end
+  // it at any time, and a third begin the next.
+  const RuntimeLock lock;
+  const Busy busy;
+  if (state_ == State::kIdle) Wake();
+  if (!IsManaging()) return std::nullopt;
+  if (!in_pair_) BeginPair();
   // Not in a pair: the last one has put us to sleep.
   if (!in_pair_ || owner_.load() != std::this_thread::get_id()) {
     return std::nullopt;
@@ -102,8 +105,7 @@ std::optional<int> Runtime::NextSave() {
   if (saves_ == 0) first_sequence_ = at::sequence_number::peek();
   const uint64_t sequence = at::sequence_number::peek() - first_sequence_;
   const int position = saves_++;
-  if (state_ != State::kSteady) {
-    const RuntimeLock lock;
+  if (steady_run_ == nullptr) {
     tape_->saves.push_back({.sequence = sequence});
     return position;
   }
@@ -113,8 +115,6 @@ std::optional<int> Runtime::NextSave() {
 }
 
 void Runtime::SpillWhatIsDue(int position) {
-  const RuntimeLock lock;
-  const Busy busy;
   residency_.Reap();
   while (steady_run_->IsSpillDue(position)) {
     const int storage = steady_run_->NextSpill();
@@ -218,7 +218,9 @@ Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
 void Runtime::OnOpBegin(Tape* tape, int index) {
   const TapeOp& op = tape->ops[index];
   if (op.info->mutates && !op.info->batch_norm) BeginWrites(tape, index);
-  if (tape == tape_.get()) watch_.BeginOp();
+  if (tape != tape_.get()) return;
+  watch_.BeginOp();
+  tape->recording = tape_;
 }
 
 void Runtime::BeginWrites(Tape* tape, int index) {
@@ -292,6 +294,7 @@ bool Runtime::IsMoot(const Tape& tape, int index) const {
 
 void Runtime::OnOpEnd(Tape* tape, int index,
                       const std::vector<at::Tensor>& outputs) {
+  const std::shared_ptr<Tape> recording = std::move(tape->recording);
   NoteOutputs(tape, index, outputs);
   if (IsMoot(*tape, index)) {
     tape->ops.pop_back();
@@ -306,6 +309,8 @@ void Runtime::OnOpEnd(Tape* tape, int index,
         std::find(op.outputs.begin(), op.outputs.end(), i) != op.outputs.end();
     if (!output) storage.opaque = true;
   }
+  // Its pair is over: nothing is measured, and nothing verified, any more.
+  if (tape != tape_.get()) return;
   watch_.EndOp(index);
   tape->clock += op.nanoseconds;
   op.hash = tape->hash = HashOp(*tape, op);

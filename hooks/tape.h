@@ -185,6 +185,9 @@ struct Tape {
   int owed = 0;                 // storages that are owed
   uint64_t hash = 0;            // rolling hash of the signatures of its ops
   double clock = 0;             // sum of nanoseconds of its ops
+  // The tape itself while an op is being recorded on it: another thread may end
+  // its pair, and begin the next, before that op has run.
+  std::shared_ptr<Tape> recording;
   // Writes have gone unseen since: no recipe is relied upon any more.
   bool blind = false;
 

@@ -3,6 +3,7 @@
 Each does something at step 8 that the step before did not do.
 """
 
+import threading
 from collections.abc import Callable
 
 import torch
@@ -52,6 +53,35 @@ def usual(_: int, x: Tensor, weights: list[Tensor]) -> Tensor:
     return stacked(x, weights).square().mean()
 
 
+def pair_ended_by_another_thread(t: Trial) -> None:
+    """One thread runs the backward of what another goes on with; a third, too."""
+    others: list[Tensor] = []
+
+    def other_pairs() -> None:
+        weights = [leaf(256, 256, seed=i, low=-0.1, high=0.1) for i in range(2)]
+        for step in range(8):
+            stacked(data(640, 256, seed=step), weights).mean().backward()
+        others.extend(weights)
+
+    def forward(step: int, x: Tensor, weights: list[Tensor]) -> Tensor:
+        if step == UNUSUAL:
+            early = usual(step, x, weights[:3])
+            threads = [
+                threading.Thread(target=early.backward),
+                threading.Thread(target=other_pairs),
+            ]
+            for thread in threads:
+                thread.start()
+            late = usual(step, x, weights)
+            for thread in threads:
+                thread.join()
+            late.backward()
+        return usual(step, x, weights)
+
+    train(t, forward)
+    t.note("gradients of the others", *(weight.grad for weight in others))
+
+
 def every_step_the_same(t: Trial) -> None:
     train(t, usual)
 
@@ -65,19 +95,19 @@ def a_shorter_batch(t: Trial) -> None:
 
 def one_op_more(t: Trial) -> None:
     def forward(step: int, x: Tensor, weights: list[Tensor]) -> Tensor:
-        h = stacked(x, weights[:3])
+        x = stacked(x, weights[:3])
         if step == UNUSUAL:
-            h = h.cos()
-        return stacked(h, weights[3:]).square().mean()
+            x = x.cos()
+        return stacked(x, weights[3:]).square().mean()
 
     train(t, forward)
 
 
 def another_op_of_the_same_shape(t: Trial) -> None:
     def forward(step: int, x: Tensor, weights: list[Tensor]) -> Tensor:
-        h = stacked(x, weights[:3])
-        h = h.tanh() if step == UNUSUAL else h.sigmoid()
-        return stacked(h, weights[3:]).square().mean()
+        x = stacked(x, weights[:3])
+        x = x.tanh() if step == UNUSUAL else x.sigmoid()
+        return stacked(x, weights[3:]).square().mean()
 
     train(t, forward)
 
@@ -192,7 +222,7 @@ def written_in_place(t: Trial) -> None:
 
 def dropout(t: Trial) -> None:
     def forward(_: int, x: Tensor, weights: list[Tensor]) -> Tensor:
-        h = stacked(x, weights[:3])
-        return nnf.dropout(stacked(h, weights[3:]), 0.3).square().mean()
+        x = stacked(x, weights[:3])
+        return nnf.dropout(stacked(x, weights[3:]), 0.3).square().mean()
 
     train(t, forward)
