@@ -38,11 +38,11 @@ def test_trap_saved_tensors_are_there_for_the_script(zygote: Zygote) -> None:
 
 
 def test_trap_the_version_check_keeps_its_words(zygote: Zygote) -> None:
-    expected = zygote.plain("traps.version_check")
+    expected = zygote.plain("versions.version_check")
     errors = [v for _, values in expected.notes for v in values if "modified" in v]
     assert len(errors) >= 20
-    zygote.forced("traps.version_check")
-    zygote.same("traps.version_check", {"EBBTIDE_BUDGET": "8GiB"})
+    zygote.forced("versions.version_check")
+    zygote.same("versions.version_check", {"EBBTIDE_BUDGET": "8GiB"})
 
 
 def test_trap_tensors_that_are_not_plain_are_kept(zygote: Zygote) -> None:
@@ -51,7 +51,7 @@ def test_trap_tensors_that_are_not_plain_are_kept(zygote: Zygote) -> None:
 
 @pytest.mark.parametrize("case", ["global_settings", "thread_count_changes"])
 def test_trap_settings_differ_between_the_passes(zygote: Zygote, case: str) -> None:
-    zygote.forced(f"traps.{case}")
+    zygote.forced(f"settings.{case}")
 
 
 def test_trap_ops_of_the_script_run_once(zygote: Zygote) -> None:
@@ -59,7 +59,7 @@ def test_trap_ops_of_the_script_run_once(zygote: Zygote) -> None:
 
 
 def test_trap_bytes_written_behind_the_dispatcher(zygote: Zygote) -> None:
-    recomputed, spilled = zygote.forced("traps.written_behind_the_dispatcher")
+    recomputed, spilled = zygote.forced("writes.written_behind_the_dispatcher")
     for outcome in (recomputed, spilled):
         assert all(work["replayed"] > 0 for work in outcome.work.values())
     # What is exported and never changes is relied upon from the second time on.
@@ -69,8 +69,8 @@ def test_trap_bytes_written_behind_the_dispatcher(zygote: Zygote) -> None:
 
 
 def test_trap_relied_upon_bytes_are_compared(zygote: Zygote) -> None:
-    plain = dict(zygote.plain("traps.too_late").notes)
-    done = dict(zygote.run("traps.too_late", RECOMPUTE).notes)
+    plain = dict(zygote.plain("writes.too_late").notes)
+    done = dict(zygote.run("writes.too_late", RECOMPUTE).notes)
     for way in ("numpy", "dlpack", "pointer"):
         assert done[f"{way} False"] == plain[f"{way} False"]
         assert done[f"{way} True"] == ["True"], "a number instead of an error"
@@ -78,15 +78,15 @@ def test_trap_relied_upon_bytes_are_compared(zygote: Zygote) -> None:
 
 @pytest.mark.parametrize("case", ["inference_mode_writes", "written_by_the_next_pair"])
 def test_trap_writes_are_seen_wherever_they_happen(zygote: Zygote, case: str) -> None:
-    zygote.forced(f"traps.{case}")
+    zygote.forced(f"writes.{case}")
 
 
 def test_trap_storages_change_their_size(zygote: Zygote) -> None:
-    zygote.forced("traps.storages_that_change_size")
+    zygote.forced("writes.storages_that_change_size")
 
 
 def test_trap_a_leaf_is_given_other_data(zygote: Zygote) -> None:
-    zygote.forced("traps.leaf_given_other_data")
+    zygote.forced("writes.leaf_given_other_data")
 
 
 def test_trap_hooks_of_others_come_first(zygote: Zygote) -> None:

@@ -1,0 +1,140 @@
+"""Bytes that change without an op, behind the recorder, or with their storage."""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from programs.trial import ROWS, WIDTH, Trial, data, leaf
+
+# mypy: disallow-untyped-calls=False
+
+
+def written_behind_the_dispatcher(t: Trial) -> None:
+    """Bytes changed through NumPy: no op runs and no version is counted."""
+    w = leaf(ROWS, WIDTH)
+    row = leaf(WIDTH)
+    wide, small = torch.zeros(ROWS, WIDTH), torch.zeros(WIDTH)
+    mapped = torch.zeros(ROWS, WIDTH).share_memory_()
+    read = torch.zeros(ROWS, WIDTH)
+    sources = {
+        "ours": (wide, wide.numpy()),
+        "foreign": (foreign := torch.from_numpy(wide.numpy().copy()), foreign.numpy()),
+        "small": (small, small.numpy()),
+        "mapped": (mapped, None),
+        "only read": (read, read.numpy()),
+    }
+    for step in range(3):
+        for name, (source, array) in sources.items():
+            if array is not None and name != "only read":
+                array[:] = step + 1
+            with t.work(f"{name} {step}"):
+                g = w.tanh() * row.sin()
+                h = (source * 0.5 + g).exp()  # saves nothing of the source
+                loss = ((h * g).tanh() * h).sum() + (small * row).sum()
+                del g, h
+                torch.empty(1 << 20)
+                if array is not None and name != "only read":
+                    array[:] = 7  # the next batch is read already
+                t.gradients(f"{name} {step}", loss, [w, row])
+
+
+def inference_mode_writes(t: Trial) -> None:
+    """Writes under inference mode look as if they came from below autograd."""
+    w = leaf(ROWS, WIDTH)
+    buffer = torch.ones(ROWS, WIDTH)
+    for step in range(3):
+        h = w * 1.5  # saves nothing
+        loss = ((h + buffer).tanh().exp() * h.detach()[:1]).sum()
+        torch.empty(1 << 20)
+        with torch.inference_mode():
+            buffer.add_(1)
+            h.detach().mul_(2)
+            h.data[1:].add_(1)
+        try:
+            t.gradients(f"step {step}", loss, [w])
+        except RuntimeError as error:
+            t.note(f"step {step}", str(error))
+        h = w * 1.5
+        loss = (h + buffer).tanh().exp().sum()
+        torch.empty(1 << 20)
+        with torch.inference_mode():
+            buffer.add_(1)
+            h.data.mul_(2)
+        t.gradients(f"unsaved {step}", loss, [w])
+
+
+def written_by_the_next_pair(t: Trial) -> None:
+    """An op of one pair writes what a recipe of another reads."""
+    w = leaf(ROWS, WIDTH)
+    buffer = torch.ones(ROWS, WIDTH)
+    for step in range(3):
+        h = w * 1.5
+        first = (h + buffer).tanh().exp().sum()
+        t.gradients(f"between {step}", (w.sin() * w).sum(), [w])
+        second = w.sigmoid()
+        torch.empty(1 << 20)
+        buffer.mul_(3)
+        h.data.add_(1)
+        loss = (second + buffer).exp().sum()
+        torch.empty(1 << 20)
+        t.gradients(f"first {step}", first, [w])
+        t.gradients(f"second {step}", loss, [w])
+
+
+def too_late(t: Trial) -> None:
+    """What was relied upon is written through a pointer: an error, no number."""
+    w = leaf(ROWS, WIDTH)
+    source = data(ROWS, WIDTH)
+    exporters: dict[str, Callable[[], Any]] = {
+        "numpy": lambda: source.numpy(),
+        "dlpack": lambda: np.from_dlpack(source),
+        "pointer": lambda: np.ctypeslib.as_array(
+            (ctypes.c_float * source.numel()).from_address(source.data_ptr())
+        ),
+    }
+    for name, export in exporters.items():
+        source = source.clone()
+        for written in (False, True):
+            loss = (source + w).tanh().exp().sum()
+            torch.empty(1 << 20)
+            array = export()
+            if written:
+                array += 3
+            try:
+                t.gradients(f"{name} {written}", loss, [w])
+            except RuntimeError as error:
+                t.note(f"{name} {written}", "behind PyTorch's back" in str(error))
+            source = source.clone()
+
+
+def storages_that_change_size(t: Trial) -> None:
+    w = leaf(ROWS, WIDTH)
+    for step in range(2):
+        x = data(ROWS, WIDTH, seed=step)
+        h = (x + 1).tanh()
+        loss = ((h * w).exp() * h).sum()
+        x.resize_(4)
+        x = x.new_empty(0)
+        t.gradients(f"input {step}", loss, [w])
+        held = torch.zeros(ROWS, WIDTH)
+        loss = ((held + w).tanh().exp()).sum()
+        held.set_(torch.ones(3))  # type: ignore[call-overload]
+        t.gradients(f"set {step}", loss, [w])
+        shared = leaf(ROWS, WIDTH, seed=4)
+        loss = (shared.tanh().exp() * w).sum()
+        shared.share_memory_()
+        t.gradients(f"shared {step}", loss, [shared, w])
+
+
+def leaf_given_other_data(t: Trial) -> None:
+    """PyTorch saves a leaf as the variable that it is, not as its bytes."""
+    w = leaf(ROWS, WIDTH)
+    for step in range(2):
+        other = nn.Parameter(w.detach().clone())
+        loss = (other.tanh().exp() * other.sin()).sum()
+        other.data = torch.zeros(ROWS, WIDTH)
+        t.gradients(f"leaf {step}", loss, [other])
