@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <chrono>
@@ -47,11 +49,21 @@ const char* StateName(Runtime::State state) {
 
 Ledger& TheLedger() { return HostAllocator::Global().ledger(); }
 
-// For the timeline; plans do not look at it.
-void TagParameters(const Tape& tape) {
-  for (const TapeStorage& storage : tape.storages) {
-    if (!storage.external || !storage.captured || !storage.data) continue;
-    TheLedger().Retag(storage.data.data(), Kind::kParameter);
+// Tags the parameters, and their gradients, of the backward that ends on this
+// thread. For the timeline; plans do not look at it.
+void TagParameters() {
+  const auto tag = [](const at::Tensor& tensor, Kind kind) {
+    if (IsPlainTensor(tensor)) {
+      TheLedger().Retag(tensor.storage().data(), kind);
+    }
+  };
+  const auto* nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
+  if (nodes == nullptr) return;
+  for (torch::autograd::Node* node : *nodes) {
+    const auto* sum = dynamic_cast<torch::autograd::AccumulateGrad*>(node);
+    if (sum == nullptr) continue;
+    tag(sum->variable, Kind::kParameter);
+    tag(sum->variable.grad(), Kind::kGradient);
   }
 }
 
@@ -208,6 +220,7 @@ void Runtime::BeginBackward() {
         Runtime& runtime = Runtime::Global();
         if (tape.lock() == runtime.tape_ && runtime.in_pair_) {
           runtime.complete_ = true;
+          if (RunLog::Global().IsOpen()) TagParameters();
           runtime.EndPair();
         }
       });
@@ -218,7 +231,6 @@ void Runtime::EndPair() {
   in_pair_ = false;
   if (in_backward_) watch_.EndBackward();
   in_backward_ = false;
-  if (RunLog::Global().IsOpen()) TagParameters(*tape_);
   if (steady_run_ != nullptr) EndSteadyPair();
   if (plan_run_ == nullptr) return;
   if (plan_run_->refuted()) {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from run import job, run
+from run import PYTHON, job, run
 
 PROGRAM = harness.ROOT / ".venv" / "bin" / "ebbtide"
 
@@ -39,6 +39,31 @@ def test_the_page_holds_the_run_and_loads_nothing(trace: Path, tmp_path: Path) -
     loads = re.findall(r"<(?:link|img|iframe|script)\b[^>]*(?:src|href)=", page)
     assert loads == []
     assert "sourceMappingURL" not in page
+
+
+TRAINING = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Linear(256, 256))
+x = torch.randn(256, 256)
+for _ in range(4):
+    model.zero_grad()
+    model(x).sigmoid().mean().backward()
+    x = x * 2  # the curve has a point where bytes come or go
+"""
+
+
+def test_the_curve_tells_parameters_gradients_and_saved_tensors_apart(
+    tmp_path: Path,
+) -> None:
+    trace = tmp_path / "run.ebbtide"
+    done = run([PROGRAM, "run", f"--record={trace}", "--", PYTHON, "-c", TRAINING])
+    assert done.returncode == 0, done.stderr
+    events = json.loads(timeline(trace, tmp_path / "out.json"))["traceEvents"]
+    curve = [event["args"] for event in events if event["ph"] == "C"]
+    most = {kind: max(at[kind] for at in curve) for kind in curve[0]}
+    weights = 2 * 256 * 256 * 4  # biases are small blocks, which are other
+    assert most["parameters"] == most["gradients"] == weights
+    assert most["saved"] == weights  # what each layer leaves, but the second's
 
 
 def test_perfetto_reads_the_other_form(trace: Path, tmp_path: Path) -> None:
