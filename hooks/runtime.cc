@@ -338,6 +338,7 @@ std::string Runtime::Report() {
 
 std::string Runtime::Finish() {
   const RuntimeLock lock;
+  // The books only: a thread may be inside the pair, and goes on with it.
   CloseStep();
   FillReport();
   RunLog::Global().AddText(TextKind::kReport, ReportToJson(report_));

@@ -100,7 +100,6 @@ void Watch::EndBackward() {
 void Watch::EndStep() {
   tail_ = TheLedger().WindowPeakOther();
   step_nanoseconds_ = Since(step_began_, step_own_);
-  tape_ = nullptr;
 }
 
 }  // namespace ebbtide

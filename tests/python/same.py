@@ -88,17 +88,20 @@ class Zygote:
         *,
         threads: int = 1,
         finish: bool = False,
+        linger: bool = False,
     ) -> Outcome:
         """Runs `case` ("module.function") with these variables.
 
-        `finish`: to the very end of the process, closing line included.
+        `finish`: to the very end of the process, closing line included; `linger`:
+        its threads run on for a while when all statics have been destroyed.
         """
         job = {
             "case": case,
             "env": dict(env or {}),
             "threads": threads,
             "seconds": 20,
-            "finish": finish,
+            "finish": finish or linger,
+            "linger": linger,
         }
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -222,6 +222,33 @@ def r11_exit_while_a_thread_trains(t: Trial) -> None:
     time.sleep(0.1)
 
 
+def fast_forward_slow_backward(h: Tensor, everything: Tensor) -> Tensor:
+    for _ in range(150):
+        # A view forward, two million additions backward.
+        slow = h.expand([64, 128, 256]).unfold(2, 256, 1)
+        h = h.sin() + slow.mean()
+        h = h.sin()[everything].view(128, 256)  # this cannot be recomputed
+    return h
+
+
+def r11_exit_inside_a_backward(t: Trial) -> None:
+    """A thread is far from the end of its backward when the process ends."""
+    # Saved tensors of Python's would need the interpreter, which is gone by then.
+    compiled = torch.jit.script(fast_forward_slow_backward)
+    began = threading.Event()
+
+    def train() -> None:
+        w = leaf(ROWS, WIDTH)
+        h = compiled(w * 1, torch.ones(ROWS, WIDTH, dtype=torch.bool))
+        h.register_hook(lambda _: began.set())
+        h.sum().backward()
+
+    t.note("result", steps())
+    threading.Thread(target=train, daemon=True).start()
+    began.wait()
+    time.sleep(0.05)
+
+
 def sinc_by_the_state_of_the_thread(x: Tensor) -> Tensor:
     excluded = torch._C._dispatch_tls_is_dispatch_key_excluded("Functionalize")
     return x.sin() if excluded else x.cos()

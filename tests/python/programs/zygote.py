@@ -2,14 +2,17 @@
 
 Importing torch takes longer than all the cases. Reads one job per line of
 standard input ({"case": "module.function", "env": {..}, "threads": n,
-"seconds": limit, "finish": bool}) and answers each with one line: how the child
-ended, what it wrote to standard error, and what its case noted. The parent runs
-no op and starts no thread, so a child is as good as a fresh process. Without
-"finish" a child skips the end of the interpreter and of the libraries, which
-takes longer than most cases.
+"seconds": limit, "finish": bool, "linger": bool}) and answers each with one
+line: how the child ended, what it wrote to standard error, and what its case
+noted. The parent runs no op and starts no thread, so a child is as good as a
+fresh process. Without "finish" a child skips the end of the interpreter and of
+the libraries, which takes longer than most cases. With "linger" its threads go
+on for a while after the statics of everything loaded later, ebbtide included,
+have been destroyed.
 """
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
@@ -31,10 +34,26 @@ from ebbtide import _entry
 from programs.trial import Trial
 
 
+def linger_at_exit() -> None:
+    """Ends the process a while after what is made from now on was destroyed.
+
+    PyTorch does not survive the end of its own statics when threads still use
+    it: those that it makes late are made here, and outlive the process.
+    """
+    torch.ones(2, requires_grad=True).exp().sum().backward()  # type: ignore[no-untyped-call]
+    libc = ctypes.CDLL(None)
+    # Functions registered last are called first.
+    for function, argument in ((libc._exit, 0), (libc.usleep, 400_000)):
+        address = ctypes.cast(function, ctypes.c_void_p)
+        assert libc.__cxa_atexit(address, ctypes.c_void_p(argument), None) == 0
+
+
 def child(job: dict[str, Any], folder: Path) -> int:
     """What the child does; its result is the exit status of the process."""
     os.environ.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
     os.environ.update(job["env"])
+    if job["linger"]:
+        linger_at_exit()
     _entry.start()
     torch.set_num_threads(job["threads"])
     torch.manual_seed(1)
