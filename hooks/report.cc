@@ -48,6 +48,7 @@ std::string ReportToJson(const RunReport& r) {
       {"predicted_time", r.predicted_time},
       {"predicted_peak", Count(r.predicted_peak)},
       {"state", r.state},
+      {"steps_by_state", r.steps_by_state},
       {"reason", r.reason}};
   return json.dump(1);
 }

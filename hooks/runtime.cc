@@ -201,6 +201,7 @@ void Runtime::CloseStep() {
     if (overran_) ++report_.over_budget_steps;
     RunLog::Global().EndStep(report_.steps, TheLedger().Peak());
     ++report_.steps;
+    ++report_.steps_by_state[StateName(state_)];
   }
   RunLog::Global().BeginStep(report_.steps);
   step_began_ = now;
