@@ -1,5 +1,6 @@
 #include "hooks/runtime.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
@@ -153,6 +154,9 @@ void Runtime::Sleep(Bytes peak) {
   idle_until_ = Count(peak) + std::min(slack, room / 2);
   state_ = State::kIdle;
   EnableRecorder(false);
+  // What the tapes leave behind lies in malloc's lists, which every later
+  // request of the job would search.
+  malloc_trim(0);
 }
 
 void Runtime::Wake() {
