@@ -104,9 +104,9 @@ TEST(SpillFileTest, TheFileHasNoName) {
 
 TEST(SpillFileTest, RamIsRefusedAsADisk) {
   struct statfs stats = {};
-  if (statfs("/dev/shm", &stats) != 0 || stats.f_type != 0x01021994) {
-    GTEST_SKIP() << "/dev/shm is not a tmpfs here";
-  }
+  ASSERT_EQ(statfs("/dev/shm", &stats), 0) << std::strerror(errno);
+  ASSERT_EQ(stats.f_type, 0x01021994)
+      << "expected a tmpfs at /dev/shm, as shm_open needs it";
   const auto file = SpillFile::Open("/dev/shm", MiB(1));
   EXPECT_EQ(file.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(file.status().message()),
