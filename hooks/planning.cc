@@ -9,7 +9,6 @@
 #include "profiler/detached_thread.h"
 
 namespace ebbtide {
-
 namespace {
 
 // The profile alone leaves the thread of the job; it refers to no tensor.
