@@ -35,8 +35,9 @@ class SpillFile {
   // Creates the file in `directory` and unlinks it. Errors: the directory does
   // not exist or cannot be written (the code of errno), or is on tmpfs, ramfs
   // or hugetlbfs, which would be RAM again (FailedPrecondition).
-  // `limit` is the most the file may hold, negative: no limit; where the process
-  // has a smaller file size limit (ulimit -f), that holds: exceeding it kills.
+  // `limit` is the most the file may hold, negative: no limit; where the
+  // process has a smaller file size limit (ulimit -f), that holds: exceeding it
+  // kills.
   static absl::StatusOr<std::unique_ptr<SpillFile>> Open(
       const std::string& directory, Bytes limit,
       const SpillSystem& system = SpillSystem::Real());

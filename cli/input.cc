@@ -48,7 +48,8 @@ absl::StatusOr<std::string> ProfileOf(const std::string& path) {
     if (text->kind == TextKind::kProfile) return text->text;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      path, ": expected a run with a repeated step: there is no profile in it"));
+      path,
+      ": expected a run with a repeated step: there is no profile in it"));
 }
 
 }  // namespace

@@ -255,8 +255,7 @@ void AddRunCommand(CLI::App& app, Exit* exit) {
                    "Most bytes in that folder")
       ->type_name("B");
   command
-      ->add_option("--record", arguments->record,
-                   "Writes a trace for timeline")
+      ->add_option("--record", arguments->record, "Writes a trace for timeline")
       ->type_name("FILE[,max=B]");
   command
       ->add_option("--report", arguments->report,
