@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <mutex>
+#include <optional>
 
 #include "absl/hash/hash.h"
 #include "hooks/busy.h"
@@ -24,7 +25,7 @@ struct Frame {
 [[gnu::tls_model("initial-exec")]] thread_local Frame frame;
 
 TapeListener* listener = nullptr;
-at::CallbackHandle handle = 0;
+std::optional<at::CallbackHandle> handle;  // while enabled
 
 uint64_t Mix(uint64_t seed, uint64_t value) {
   return absl::HashOf(seed, value);
@@ -243,20 +244,18 @@ void OnEnd(const at::RecordFunction& event, at::ObserverContext*) {
 
 }  // namespace
 
-void InstallRecorder(TapeListener* new_listener) {
-  listener = new_listener;
-  handle = at::addGlobalCallback(at::RecordFunctionCallback(&OnStart, &OnEnd)
-                                     .needsInputs(true)
-                                     .needsOutputs(true)
-                                     .scopes({at::RecordScope::FUNCTION}));
-  at::disableCallback(handle);
-}
+void InstallRecorder(TapeListener* new_listener) { listener = new_listener; }
 
 void EnableRecorder(bool enabled) {
+  if (enabled == handle.has_value()) return;
   if (enabled) {
-    at::reenableCallback(handle);
+    handle = at::addGlobalCallback(at::RecordFunctionCallback(&OnStart, &OnEnd)
+                                       .needsInputs(true)
+                                       .needsOutputs(true)
+                                       .scopes({at::RecordScope::FUNCTION}));
   } else {
-    at::disableCallback(handle);
+    at::removeCallback(*handle);
+    handle.reset();
   }
 }
 

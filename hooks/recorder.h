@@ -1,9 +1,7 @@
 // Writes the tape: one observer of all dispatcher calls (pytorch.md 2).
 //
 // Of the events, the outermost op below composite and autocast layers is
-// recorded; its children, the backward's ops and our own are not. Registered
-// once, at load, and only disabled and enabled afterwards: adding or removing
-// observers while threads run is not allowed.
+// recorded; its children, the backward's ops and our own are not.
 #ifndef EBBTIDE_HOOKS_RECORDER_H_
 #define EBBTIDE_HOOKS_RECORDER_H_
 
@@ -38,8 +36,14 @@ class TapeListener {
   virtual void OnUnseenWrite(const at::Tensor& tensor) = 0;
 };
 
-// Registers the observer, disabled. The listener must live for ever.
+// The listener must live for ever.
 void InstallRecorder(TapeListener* listener);
+
+// Registers the observer, or removes it; needs the runtime's lock. PyTorch
+// keeps its list of observers under a mutex and an op in flight keeps its copy,
+// so other threads may run ops meanwhile. Merely disabled, an observer costs
+// each thread a copy of that list whenever backward or a guard sets
+// thread-local state: 0.6 % of the instructions of a job of small ops.
 void EnableRecorder(bool enabled);
 
 // The op of `tape` that this thread is inside, or -1.
