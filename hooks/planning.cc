@@ -1,6 +1,5 @@
 #include "hooks/planning.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -31,12 +30,6 @@ absl::StatusOr<std::shared_ptr<const TapePlan>> Solve(
   solved->plan = *std::move(plan);
   DistributeActions(work.measured, solved.get());
   return solved;
-}
-
-bool MovesBytes(const TapePlan& bound) {
-  return std::any_of(
-      bound.plan.actions.begin(), bound.plan.actions.end(),
-      [](const Action& action) { return action.what == Action::Do::kOffload; });
 }
 
 }  // namespace
@@ -75,7 +68,8 @@ void Planning::Start(const Tape& tape, MeasuredProfile measured,
       "ebbtide-plan", [shared = shared_, signature, start, options, work] {
         const auto best = Solve(*work, options);
         shared->Publish(signature, start, best);
-        if (!best.ok() || !MovesBytes(**best)) return;
+        if (!best.ok()) return;
+        if (!Contains((*best)->plan, Action::Do::kOffload)) return;
         // What copies cost the compute beside them is in no profile: the job
         // finds out which of the two is faster (planner/contest.h).
         PlanOptions in_place = options;

@@ -7,13 +7,6 @@
 namespace ebbtide {
 namespace {
 
-bool Recomputes(const Plan& plan) {
-  return std::any_of(plan.actions.begin(), plan.actions.end(),
-                     [](const Action& action) {
-                       return action.what == Action::Do::kRecompute;
-                     });
-}
-
 // Gives the storages that are not left to PyTorch new numbers in the order of
 // their first saves, which is the order in which a pair meets them.
 absl::flat_hash_map<int, int> Renumber(std::vector<SaveMark>* saves) {
@@ -39,7 +32,7 @@ int FirstSaveBehind(const std::vector<SaveMark>& saves, int op) {
 std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
     std::vector<SaveMark> saves, const MeasuredProfile& measured,
     const Plan& plan) {
-  if (Recomputes(plan)) return nullptr;
+  if (Contains(plan, Action::Do::kRecompute)) return nullptr;
   auto steady = std::make_shared<SteadyPlan>();
   const absl::flat_hash_map<int, int> numbers = Renumber(&saves);
   steady->saves = std::move(saves);

@@ -209,6 +209,12 @@ Result Guarded(Result (*function)(const Profile&, const PlanOptions&),
 
 }  // namespace
 
+bool Contains(const Plan& plan, Action::Do what) {
+  return std::any_of(
+      plan.actions.begin(), plan.actions.end(),
+      [what](const Action& action) { return action.what == what; });
+}
+
 absl::StatusOr<Plan> MakePlan(const Profile& profile,
                               const PlanOptions& options) {
   return Guarded(MakePlanOrThrow, profile, options);

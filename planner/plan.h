@@ -55,6 +55,9 @@ struct Plan {
   std::vector<Action> actions;
 };
 
+// Whether any of the plan's actions is of that kind.
+bool Contains(const Plan& plan, Action::Do what);
+
 struct PlanOptions {
   Bytes budget{};
   std::string solver = "auto";
