@@ -48,7 +48,7 @@ void* HostAllocator::Allocate(size_t size, Kind kind) {
 void HostAllocator::CountSmall(void* block, Bytes size) {
   std::unique_ptr<void, FreeBlock> owner(block);
   Admit(size, Kind::kOther);
-  owner.release();
+  static_cast<void>(owner.release());
 }
 
 void* HostAllocator::AllocateLarge(Bytes size, Kind kind) {

@@ -213,7 +213,7 @@ absl::Status SpillFile::Transfer(Way way, Extent extent, char* data,
                         Count(extent.size)));
   }
   if (direct_) return TransferDirect(way, extent.offset, data, size);
-  const absl::Status status = TransferAll(way, extent.offset, data, size);
+  absl::Status status = TransferAll(way, extent.offset, data, size);
   DropFromCache(way, extent);
   return status;
 }

@@ -56,7 +56,8 @@ class CpuAllocator final : public c10::Allocator {
 }  // namespace
 
 void InstallCpuAllocator() {
-  c10::SetCPUAllocator(new CpuAllocator, /*priority=*/100);
+  static CpuAllocator& allocator = *new CpuAllocator;
+  c10::SetCPUAllocator(&allocator, /*priority=*/100);
 }
 
 c10::Storage NewStorage(size_t bytes) {

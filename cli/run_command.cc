@@ -106,9 +106,9 @@ absl::StatusOr<std::string> Record(absl::string_view option,
                                    const std::string& text) {
   constexpr char kMax[] = ",max=";
   const size_t comma = text.rfind(kMax);
-  const auto file = OutputFile(option, text.substr(0, comma));
+  auto file = OutputFile(option, text.substr(0, comma));
   if (!file.ok() || comma == std::string::npos) return file;
-  const auto max = Size(option, text.substr(comma + std::strlen(kMax)));
+  auto max = Size(option, text.substr(comma + std::strlen(kMax)));
   if (!max.ok()) return max;
   return absl::StrCat(*file, kMax, *max);
 }
@@ -206,6 +206,7 @@ void WarnOfSwitches() {
 
 Exit Become(const std::vector<std::string>& command) {
   std::vector<char*> words;
+  words.reserve(command.size() + 1);
   for (const std::string& word : command) {
     words.push_back(const_cast<char*>(word.c_str()));
   }

@@ -193,7 +193,6 @@ void Start(const at::RecordFunction& event) {
     return;
   }
   BeginOp(event, info, tape);
-  return;
 }
 
 void End(const at::RecordFunction& event) {

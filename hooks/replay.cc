@@ -87,8 +87,9 @@ c10::IValue ValueFor(const TapeOp& op, int index, const StorageLookup& lookup) {
       return TensorFor(argument.tensors[0], lookup);
     case Argument::Kind::kTensors: {
       c10::List<at::Tensor> list;
-      for (const auto& t : argument.tensors)
+      for (const auto& t : argument.tensors) {
         list.push_back(TensorFor(t, lookup));
+      }
       return list;
     }
     case Argument::Kind::kOptionalTensors: {

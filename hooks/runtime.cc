@@ -83,7 +83,7 @@ bool Runtime::WantsHooks() const {
 absl::Status Runtime::Start(const Settings& settings) {
   settings_ = settings;
   if (!settings.record.empty()) {
-    const absl::Status opened =
+    absl::Status opened =
         RunLog::Global().Open(settings.record, settings.record_limit);
     if (!opened.ok()) return opened;
   }
@@ -91,7 +91,7 @@ absl::Status Runtime::Start(const Settings& settings) {
     HostAllocator::Global().SetBudget(*settings.budget);
     RunLog::Global().SetBudget(*settings.budget);
     if (!settings.spill_dir.empty()) {
-      const absl::Status opened =
+      absl::Status opened =
           residency_.OpenSpill(settings.spill_dir, settings.spill_limit);
       // A default that cannot be used costs speed; what the user named is asked
       // for.

@@ -255,8 +255,9 @@ class Checker {
     }
     for (int j = k - 1; j >= 0; --j) {
       if (actions_[j].what == Do::kLoss) return sum + c_.x[stages_];
-      if (actions_[j].what == Do::kBackward)
+      if (actions_[j].what == Do::kBackward) {
         return sum + c_.x[actions_[j].stage];
+      }
     }
     return sum;
   }

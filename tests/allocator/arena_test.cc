@@ -194,7 +194,7 @@ TEST(ArenaTest, ThreadsShareTheArena) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&arena, t] {
       for (int i = 0; i < 500; ++i) {
-        const int64_t size = (64 << 10) * (1 + (i + t) % 16);
+        const int64_t size = int64_t{64 << 10} * (1 + (i + t) % 16);
         auto* data = static_cast<int*>(arena.Allocate(Bytes{size}));
         data[0] = t;
         std::this_thread::yield();

@@ -90,8 +90,9 @@ TEST_F(HostAllocatorTest, FreeTellsSmallFromLargeAlsoOnAPageBoundary) {
 TEST_F(HostAllocatorTest, PressureEvictsUntilTheRequestFits) {
   allocator_.SetBudget(MiB(4));
   allocator_.SetPressureHandler(EvictOne);
-  for (int i = 0; i < 4; ++i)
+  for (int i = 0; i < 4; ++i) {
     state_.blocks.push_back(allocator_.Allocate(1 << 20));
+  }
   EXPECT_TRUE(state_.asked.empty());
   void* block = allocator_.Allocate(2 << 20);
   EXPECT_EQ(state_.asked, (std::vector<Bytes>{MiB(2), MiB(1)}));

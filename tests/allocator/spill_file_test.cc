@@ -152,12 +152,13 @@ TEST(SpillFileTest, MoreThanTheExtentIsRefused) {
       absl::StatusCode::kInvalidArgument);
 }
 
+constexpr size_t kTwoPages = 8192;
 int fail_with = 0;
 int calls_until_failure = 0;
 ssize_t FaultyWrite(int file, const void* data, size_t size, off_t offset) {
   if (calls_until_failure-- > 0) {
     // Short transfers that end inside a page.
-    return pwrite(file, data, std::min<size_t>(size, 2 * 4096), offset);
+    return pwrite(file, data, std::min(size, kTwoPages), offset);
   }
   errno = fail_with;
   return -1;
@@ -168,7 +169,7 @@ ssize_t FaultyRead(int file, void* data, size_t size, off_t offset) {
       errno = EINTR;
       return -1;
     }
-    return pread(file, data, std::min<size_t>(size, 2 * 4096), offset) -
+    return pread(file, data, std::min(size, kTwoPages), offset) -
            (size > 4096 ? 100 : 0);
   }
   errno = fail_with;

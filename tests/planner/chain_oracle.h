@@ -21,7 +21,9 @@ inline Time LeastTime(const Chain& chain, Bytes budget) {
     uint32_t x;    // bit i: x[i] is there; bit 0 always
     uint32_t xb;   // bit i: xb[i] is there
     int gradient;  // i: y[i] is there; L + 1: none yet
-    auto operator<=>(const State&) const = default;
+    bool operator<(const State& o) const {
+      return std::tie(x, xb, gradient) < std::tie(o.x, o.xb, o.gradient);
+    }
   };
   const int stages = Stages(chain);
   const auto live = [&](const State& s) {
@@ -44,7 +46,8 @@ inline Time LeastTime(const Chain& chain, Bytes budget) {
   };
   reach({1, 0, stages + 1}, 0);
   while (!queue.empty()) {
-    const auto [time, s] = queue.top();
+    const auto [time, state] = queue.top();
+    const State& s = state;  // a lambda cannot capture what is bound
     queue.pop();
     if (best[s] < time) continue;
     if (s.gradient == 0) return time;

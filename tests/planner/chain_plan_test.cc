@@ -164,7 +164,7 @@ TEST(ChainValidateTest, RandomPlansAreRefusedWithAnActionDroppedOrMoved) {
 }
 
 TEST(ChainValidateTest, NamesTheRuleThatIsBroken) {
-  const auto refusal = [](std::vector<ChainAction> actions) {
+  const auto refusal = [](const std::vector<ChainAction>& actions) {
     const auto verdict = ValidateChain(TwoStages(), actions, Bytes{17});
     return std::string(verdict.status().message());
   };

@@ -201,7 +201,7 @@ TEST(TraceTest, OtherFilesAreRefusedByName) {
 TEST(TraceTest, AFullFileKeepsStepsAndNotes) {
   const auto writer = MustOpen({.max_size = Bytes{64 << 10}});
   writer->Name("op");
-  for (int i = 0; i < 20000; ++i) {
+  for (int64_t i = 0; i < 20000; ++i) {
     writer->Add(Span{SpanKind::kForward, 0, i * 1000, i * 1000 + 500});
   }
   writer->BeginStep(1, 5);
@@ -221,7 +221,7 @@ TEST(TraceTest, AFullFileKeepsStepsAndNotes) {
 TEST(TraceTest, AFullBufferDropsRecordsAndNeverBlocks) {
   const auto writer = MustOpen({.buffer = Bytes{32 << 10}});
   writer->Name("op");
-  for (int i = 0; i < 200'000; ++i) {
+  for (int64_t i = 0; i < 200'000; ++i) {
     writer->Add(Span{SpanKind::kForward, 0, i * 1000, i * 1000 + 500});
   }
   const int64_t dropped = writer->dropped();
