@@ -333,7 +333,11 @@ void Residency::MarkRewritten(const c10::Storage& storage) {
 void Residency::NoteWriter(const c10::Storage& storage,
                            const TapeStorage::Writer& writer) {
   ForEachTapeOf(storage, [&](Tape* tape, int index) {
-    tape->storages[index].writer = writer;
+    auto& written = tape->storages[index].written;
+    std::erase_if(written, [&](const auto& earlier) {
+      return earlier.variable == writer.variable;
+    });
+    written.push_back(writer);
   });
 }
 

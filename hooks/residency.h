@@ -72,7 +72,8 @@ class Residency {
   void BeforeForeignWrite(const c10::Storage& storage, const Tape* writer);
   // The same where nothing can be rebuilt: what needs it is lost.
   void MarkRewritten(const c10::Storage& storage);
-  // An in-place op has been, for the error messages of all tapes.
+  // An in-place op that autograd knows of has been, for the error messages of
+  // all tapes.
   void NoteWriter(const c10::Storage& storage,
                   const TapeStorage::Writer& writer);
   // Whether a recipe is relied upon, so that every write must be seen.

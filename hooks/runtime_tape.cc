@@ -49,18 +49,18 @@ bool CoversStorage(const TensorArgument& self, const TapeStorage& storage) {
 }
 
 // `written`: what an in-place op has returned.
-TapeStorage::Writer WriterOf(const at::Tensor& written) {
+std::optional<TapeStorage::Writer> WriterOf(const at::Tensor& written) {
   // Not by grad_fn(), which gives a written view a new maker, or throws.
   const auto* meta = torch::autograd::impl::get_autograd_meta(written);
-  if (meta == nullptr || meta->grad_fn_ == nullptr) return {};
+  if (meta == nullptr || meta->grad_fn_ == nullptr) return std::nullopt;
   const auto* view = torch::autograd::impl::get_view_autograd_meta(written);
   if (view == nullptr || !view->has_bw_view()) {
-    return {.variable = written.unsafeGetTensorImpl(),
-            .name = meta->grad_fn_->name()};
+    return TapeStorage::Writer{.variable = written.unsafeGetTensorImpl(),
+                               .name = meta->grad_fn_->name()};
   }
   const at::Tensor& base = view->get_backward_view().base_;
-  return {.variable = base.unsafeGetTensorImpl(),
-          .name = "torch::autograd::CopySlices"};
+  return TapeStorage::Writer{.variable = base.unsafeGetTensorImpl(),
+                             .name = "torch::autograd::CopySlices"};
 }
 
 void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
@@ -254,7 +254,9 @@ void Runtime::NoteOutputs(Tape* tape, int index,
     if (made.writers.empty() || made.writers.back() != index) continue;
     output = storage;
     if (op.info->mutates) {
-      residency_.NoteWriter(tensor.storage(), WriterOf(tensor));
+      if (const auto writer = WriterOf(tensor)) {
+        residency_.NoteWriter(tensor.storage(), *writer);
+      }
     }
     // Memory that somebody fills behind our back (torch.tensor does): small
     // enough to keep as an input of whatever reads it (cpu-mode.md F1).

@@ -111,9 +111,10 @@ std::string SavedTensor::MakerOfModified() const {
   } else if (view_) {
     RaiseAsUnwritableView(*view_, maker, output);
     if (!has_view_function_) return MadeBy("AsStridedBackward0", 0);
-  } else if (tape_ != nullptr &&
-             tape_->storages[storage_].writer.variable == identity_) {
-    return MadeBy(tape_->storages[storage_].writer.name, 0);
+  } else if (tape_ != nullptr) {
+    for (const auto& writer : tape_->storages[storage_].written) {
+      if (writer.variable == identity_) return MadeBy(writer.name, 0);
+    }
   }
   if (maker == nullptr) return "";
   return MadeBy(maker->name(), output);

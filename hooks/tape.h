@@ -109,13 +109,14 @@ struct TapeStorage {
   bool captured = false;
   // Written by something that no recipe can repeat.
   bool opaque = false;
-  // The last in-place op that autograd knows of, for error messages. A name,
-  // not the node: that would hold what the node has saved.
+  // What autograd takes for the maker of a variable since an in-place op wrote
+  // it, for error messages. A name, not the node: that would hold what the node
+  // has saved.
   struct Writer {
     const void* variable = nullptr;  // written itself, or below a written view
     std::string name;                // as autograd calls it
   };
-  Writer writer;
+  std::vector<Writer> written;  // the last of each variable over these bytes
 
   // See hooks/outside.h: recipes rely on it even where it is exported; what
   // they read instead of it; the digest of what they rely on.

@@ -120,6 +120,15 @@ def noted_in_place(t: Trial) -> None:
         z.mul_(3)
         return loss + z.abs().sum()
 
+    def dead_and_written_unseen(w: Tensor) -> Tensor:
+        h = w * 2
+        h[0].add_(1)
+        loss = h.sin().sum()
+        h.mul_(3)
+        loss = loss + h.sum()
+        h.detach().add_(1)
+        return loss
+
     for make in (
         dead,
         dead_through_a_view,
@@ -129,6 +138,7 @@ def noted_in_place(t: Trial) -> None:
         dead_of_several,
         made_without_grad,
         complex_view,
+        dead_and_written_unseen,
     ):
         for alive in (False, True):
             label = f"{make.__name__}, {'kept' if alive else 'let go'}"
