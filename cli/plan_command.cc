@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/input.h"
 #include "planner/chain_plan.h"
+#include "planner/ilp/checkmate.h"
 #include "planner/plan.h"
 #include "planner/size.h"
 
@@ -82,7 +83,9 @@ absl::StatusOr<Summary> Solve(const Input& input, Bytes budget,
   options.budget = budget;
   options.solver = arguments.solver;
   options.time_limit = absl::Seconds(arguments.time_limit);
-  const auto plan = MakePlan(std::get<Profile>(input), options);
+  const auto solve =
+      arguments.solver == "checkmate" ? SolveCheckmate : MakePlan;
+  const auto plan = solve(std::get<Profile>(input), options);
   if (!plan.ok()) return plan.status();
   return SummarizeGraph(*plan);
 }
@@ -143,7 +146,8 @@ void AddPlanCommand(CLI::App& app, Exit* exit) {
                    "Size, as 8GiB; for a chain in its own unit")
       ->required();
   command->add_option("--solver", arguments->solver,
-                      "Chains: auto, rotor, keep; profiles: auto, graph, keep");
+                      "Chains: auto, rotor, keep; profiles: auto, graph, keep, "
+                      "checkmate (exact, for small ones)");
   command->add_option("--time-limit", arguments->time_limit, "Seconds")
       ->check(CLI::Range(0.0, 1e6));
   command->add_flag("--json", arguments->json, "Print the plan as JSON");

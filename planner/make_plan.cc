@@ -22,7 +22,9 @@ absl::Status CheckOptions(const Profile& profile, const PlanOptions& options) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "solver: expected auto, graph or keep for a profile, got ", solver));
+      "solver: expected auto, graph or keep for a profile (or checkmate, in "
+      "`ebbtide plan` only), got ",
+      solver));
 }
 
 GraphPlanOptions GraphOptions(const Profile& profile,

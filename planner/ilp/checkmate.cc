@@ -1,0 +1,123 @@
+#include "planner/ilp/checkmate.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "planner/ilp/mip.h"
+#include "planner/ilp/model.h"
+#include "planner/ilp/schedule.h"
+#include "planner/simulate.h"
+#include "planner/validate.h"
+
+namespace ebbtide {
+namespace {
+
+// Bounds come out of floating point; what they may be off by, of all times.
+constexpr double kBoundSlack = 1e-6;
+
+Time ForwardTime(const Graph& graph) {
+  Time sum = 0;
+  for (Time time : graph.time) sum += time;
+  return sum;
+}
+
+// Fills in the actions and what simulator and validator agree on.
+absl::Status Finish(const Profile& profile, std::vector<Action> actions,
+                    Plan* plan) {
+  const auto simulation = Simulate(profile, actions, plan->budget);
+  if (!simulation.ok()) {
+    return absl::InternalError(
+        absl::StrCat("solver checkmate: ", simulation.status().message()));
+  }
+  plan->feasible = true;
+  plan->actions = std::move(actions);
+  plan->time = simulation->time;
+  plan->peak = simulation->peak;
+  if (plan->peak < plan->least_budget) {
+    plan->least_budget = plan->peak;
+    plan->floor_witness = InstantName(profile, simulation->peak_instant);
+  }
+  if (auto s = ValidatePlan(profile, *plan); !s.ok()) {
+    return absl::InternalError(absl::StrCat("solver checkmate: ", s.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Plan> SolveOrThrow(const Profile& profile,
+                                  const PlanOptions& options) {
+  // Our own plan takes a part of the time; as a cutoff it pays that back.
+  constexpr double kCutoffShare = 0.2;
+  const absl::Time start = absl::Now();
+  PlanOptions ours = options;
+  ours.solver = "auto";
+  ours.allow_offload = false;
+  ours.time_limit = options.time_limit * kCutoffShare;
+  absl::StatusOr<Plan> plan = MakePlan(profile, ours);
+  if (!plan.ok()) return plan;
+  plan->solver = "checkmate";
+  const absl::StatusOr<Graph> graph =
+      CompileGraph(profile, options.allow_recompute);
+  if (!graph.ok()) return graph.status();
+  const Time base = BaseTime(profile);
+  IlpOptions ilp;
+  ilp.budget = Count(options.budget);
+  if (plan->feasible) ilp.cutoff = plan->time - base;
+  ilp.time_limit = options.time_limit - (absl::Now() - start);
+  absl::StatusOr<IlpResult> result = SolveIlp(*graph, ilp);
+  if (!result.ok()) return result.status();
+  if (result->found) {
+    if (auto s = Finish(profile, std::move(result->actions), &*plan); !s.ok()) {
+      return s;
+    }
+  }
+  if (plan->feasible) {
+    plan->lower_bound_time =
+        result->proven ? plan->time
+                       : std::max(plan->lower_bound_time, base + result->bound);
+  }
+  plan->plan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<IlpResult> SolveIlp(const Graph& graph,
+                                   const IlpOptions& options) {
+  const absl::Time start = absl::Now();
+  const auto model = BuildModel(graph, options.budget, options.passes);
+  if (!model.ok()) return model.status();
+  IlpResult result;
+  result.bound = options.cutoff;
+  result.proven = true;
+  if (model->impossible) return result;
+  MipOptions mip;
+  mip.time_limit = options.time_limit - (absl::Now() - start);
+  mip.cutoff = options.cutoff / model->time_unit;
+  const auto solved = SolveMip(model->mip, mip);
+  if (!solved.ok()) return solved.status();
+  if (solved->status == MipResult::Status::kNone) return result;
+  result.proven = solved->status == MipResult::Status::kOptimal;
+  const Time slack = kBoundSlack * ForwardTime(graph);
+  result.bound =
+      std::clamp(solved->bound * model->time_unit - slack, 0.0, options.cutoff);
+  if (!solved->found) return result;
+  result.found = true;
+  result.actions = ActionsOf(graph, Decode(*model, solved->values));
+  return result;
+}
+
+absl::StatusOr<Plan> SolveCheckmate(const Profile& profile,
+                                    const PlanOptions& options) {
+  try {
+    return SolveOrThrow(profile, options);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory left for the solver");
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("solver: ", error.what()));
+  }
+}
+
+}  // namespace ebbtide

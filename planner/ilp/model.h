@@ -1,0 +1,58 @@
+// Checkmate's 0/1 program (Jain et al., MLSys 2020, arXiv 1910.02653, section
+// 4) for a profile: what is run again before each stage, and what stays from
+// one stage to the next. Private to planner/ilp.
+//
+// Passes. Before each stage the forward ops are gone through once, in their
+// order, or `passes` times; segment g is pass g % passes before stage
+// g / passes, and a stage runs at the end of its last segment. More passes
+// admit more plans: other orders, and an op run twice before one stage.
+//
+// Variables, of segment g:
+//   stay[g][v]   v is there when it begins (S of the paper)
+//   run[g][i]    op i is run again (R)
+//   made[g][v]   v is made by that run, having been away
+//   free[g][v,k] v leaves after op k, the op that makes it or one that reads it
+//   live[g][k]   bytes of values while op k runs (U)
+//   later[t][i]  op i is run again from stage t on
+// Rows for `live` exist for every op that may run. Where it does not, the row
+// asks for no more than the next one that does, or the stage: a value that is
+// there is there for one of them. So the rows are exact: the peak of a solution
+// is the one that planner/simulate.h counts.
+//
+// Differences to the paper: the forward pass runs once and is one row per op;
+// ops have several outputs; values are held by the script until they are
+// released; and rows about `later` and about each stage's end, which follow
+// from the others for whole numbers only, make the relaxation tight.
+#ifndef EBBTIDE_PLANNER_ILP_MODEL_H_
+#define EBBTIDE_PLANNER_ILP_MODEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/graph.h"
+#include "planner/ilp/mip.h"
+#include "planner/ilp/schedule.h"
+
+namespace ebbtide {
+
+struct Model {
+  Mip mip;
+  int passes = 1;
+  // Of segments; one more for the end. kNoColumn: never.
+  std::vector<std::vector<int>> stay;  // by value
+  std::vector<std::vector<int>> run;   // by op
+  double time_unit = 1;                // of the objective
+  bool impossible = false;  // something exceeds the budget under every plan
+};
+
+// ResourceExhausted where the program would be too large to be handed to a
+// solver.
+absl::StatusOr<Model> BuildModel(const Graph& graph, int64_t budget,
+                                 int passes);
+
+Schedule Decode(const Model& model, const std::vector<double>& values);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_ILP_MODEL_H_

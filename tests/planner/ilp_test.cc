@@ -1,0 +1,182 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "planner/ilp/checkmate.h"
+#include "planner/simulate.h"
+#include "planner/validate.h"
+#include "tests/planner/graph_oracle.h"
+#include "tests/planner/networks.h"
+#include "tests/planner/profiles.h"
+
+namespace ebbtide {
+namespace {
+
+using ::testing::HasSubstr;
+using Do = Action::Do;
+
+// What the program alone says of a profile; plans are checked on the way.
+struct Answer {
+  bool found = false;
+  Time time = 0;
+  Time bound = 0;  // on the time
+};
+
+Answer Ask(const Profile& p, int64_t budget, int passes = 1) {
+  const auto graph = CompileGraph(p, true);
+  EXPECT_EQ(graph.status(), absl::OkStatus());
+  IlpOptions options;
+  options.budget = budget;
+  options.passes = passes;
+  const auto result = SolveIlp(*graph, options);
+  EXPECT_EQ(result.status(), absl::OkStatus());
+  EXPECT_TRUE(result->proven);
+  if (!result->found) return {};
+  const auto verdict = Validate(p, result->actions, Bytes{budget});
+  EXPECT_EQ(verdict.status(), absl::OkStatus());
+  const auto simulation = Simulate(p, result->actions, Bytes{budget});
+  EXPECT_EQ(simulation.status(), absl::OkStatus());
+  EXPECT_EQ(verdict->time, simulation->time);
+  EXPECT_EQ(verdict->peak, simulation->peak);
+  return {true, verdict->time, BaseTime(p) + result->bound};
+}
+
+PlanOptions Within(int64_t budget) {
+  PlanOptions options;
+  options.budget = Bytes{budget};
+  options.evaluations = 1500;
+  options.time_limit = absl::Seconds(60);
+  return options;
+}
+
+TEST(IlpTest, IsAsFastAsTheExhaustiveSearch) {
+  int found = 0;
+  int none = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const Profile p = RandomProfile(seed, 2 + seed % 7);
+    const int64_t most = Count(UnmanagedPeak(p));
+    for (int percent : {98, 92, 86, 80, 74}) {
+      const int64_t budget = std::max<int64_t>(1, most * percent / 100);
+      const Time least = GraphOracle(p, Bytes{budget}).LeastTime();
+      const Answer answer = Ask(p, budget);
+      ASSERT_EQ(answer.found, least != GraphOracle::kNever) << seed;
+      (answer.found ? found : none) += 1;
+      if (!answer.found) continue;
+      EXPECT_EQ(answer.time, least) << seed << " " << budget;
+      EXPECT_LE(answer.bound, least) << seed << " " << budget;
+    }
+  }
+  std::printf("exhaustive search: equal in %d, no plan in %d\n", found, none);
+  EXPECT_GT(found, 150);
+  EXPECT_GT(none, 50);
+}
+
+TEST(IlpTest, BoundsTheGraphPlanner) {
+  int plans = 0;
+  int best = 0;
+  int tight = 0;
+  for (uint32_t seed = 1000; seed < 1030; ++seed) {
+    const Profile p = RandomProfile(seed, 5 + seed % 16);
+    const int64_t most = Count(UnmanagedPeak(p));
+    for (int percent : {92, 80}) {
+      const int64_t budget = most * percent / 100;
+      const Answer answer = Ask(p, budget);
+      const auto plan = MakePlan(p, Within(budget));
+      ASSERT_EQ(plan.status(), absl::OkStatus());
+      if (!answer.found) {
+        EXPECT_FALSE(plan->feasible) << seed << " " << budget;
+        continue;
+      }
+      ++plans;
+      EXPECT_LE(plan->lower_bound_time, answer.time) << seed << " " << budget;
+      tight += plan->lower_bound_time == answer.time ? 1 : 0;
+      if (!plan->feasible) continue;
+      EXPECT_GE(plan->time, answer.time) << seed << " " << budget;
+      best += plan->time == answer.time ? 1 : 0;
+    }
+  }
+  std::printf("of %d: planner equal in %d, its bound in %d\n", plans, best,
+              tight);
+  EXPECT_GT(plans, 20);
+}
+
+// x (10 bytes) and z (1 byte, 10 bytes of scratch) are both needed by the last
+// stage, and neither can be there during the one before: only z, then x fits.
+Profile NeedsTheOtherOrder() {
+  Profile p;
+  for (int i = 0; i < 2; ++i) {
+    Value v{.name = i == 0 ? "x" : "z", .bytes = Bytes{i == 0 ? 10 : 1}};
+    v.op = v.released = i;
+    v.saved = v.retainable = true;
+    p.values.push_back(v);
+    Op op{.name = "make_" + v.name, .outputs = {i}, .time = 5};
+    op.scratch = Bytes{i == 0 ? 0 : 10};
+    op.replayable = true;
+    p.ops.push_back(op);
+  }
+  p.stages = {{.name = "full", .time = 1, .during = Bytes{11}},
+              {.name = "last", .needs = {0, 1}, .time = 1}};
+  return p;
+}
+
+TEST(IlpTest, MorePassesAdmitOtherOrders) {
+  const Profile p = NeedsTheOtherOrder();
+  EXPECT_FALSE(Ask(p, 11).found);
+  const Answer two = Ask(p, 11, 2);
+  ASSERT_TRUE(two.found);
+  EXPECT_EQ(two.time, BaseTime(p) + 10);
+  EXPECT_EQ(two.time, GraphOracle(p, Bytes{11}).LeastTime());
+}
+
+TEST(IlpTest, MorePassesChangeNothingWhereOneIsEnough) {
+  for (uint32_t seed = 0; seed < 12; ++seed) {
+    const Profile p = RandomProfile(seed, 2 + seed % 7);
+    const int64_t budget = Count(UnmanagedPeak(p)) * 9 / 10;
+    EXPECT_EQ(Ask(p, budget).time, Ask(p, budget, 2).time) << seed;
+  }
+}
+
+TEST(CheckmateTest, RebuildsWhatDoesNotFit) {
+  const auto plan = SolveCheckmate(ThreeOps(), Within(14));
+  ASSERT_EQ(plan.status(), absl::OkStatus());
+  EXPECT_EQ(plan->solver, "checkmate");
+  ASSERT_TRUE(plan->feasible);
+  EXPECT_EQ(ValidatePlan(ThreeOps(), *plan), absl::OkStatus());
+  EXPECT_EQ(plan->time, plan->lower_bound_time);
+  EXPECT_EQ(plan->time, GraphOracle(ThreeOps(), Bytes{14}).LeastTime());
+}
+
+TEST(CheckmateTest, SaysWhatWouldDoWhereNothingFits) {
+  const auto plan = SolveCheckmate(ThreeOps(), Within(12));
+  ASSERT_EQ(plan.status(), absl::OkStatus());
+  EXPECT_FALSE(plan->feasible);
+  EXPECT_EQ(plan->least_budget, Bytes{13});
+  EXPECT_EQ(plan->floor_witness, "op 1 make_b");
+}
+
+TEST(CheckmateTest, NeverOffloadsAndKeepsToForbiddenRecomputes) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const Profile p = RandomProfile(seed, 6, true);
+    PlanOptions options = Within(Count(UnmanagedPeak(p)));
+    options.budget -= Bytes{1};
+    const auto plan = SolveCheckmate(p, options);
+    ASSERT_EQ(plan.status(), absl::OkStatus()) << seed;
+    EXPECT_FALSE(Contains(*plan, Do::kOffload));
+    options.allow_recompute = false;
+    const auto none = SolveCheckmate(p, options);
+    if (!none.ok()) continue;  // a need can only be rebuilt
+    EXPECT_FALSE(Contains(*none, Do::kRecompute));
+  }
+}
+
+TEST(CheckmateTest, RefusesWhatIsTooLarge) {
+  const Profile p = Gpt(80, 8, 512, 1024, 16, 50304).Finish();
+  PlanOptions options = Within(Count(UnmanagedPeak(p)) / 2);
+  options.time_limit = absl::Milliseconds(100);
+  EXPECT_THAT(std::string(SolveCheckmate(p, options).status().message()),
+              HasSubstr("variables or more, expected at most"));
+}
+
+}  // namespace
+}  // namespace ebbtide
