@@ -50,11 +50,12 @@ absl::StatusOr<Plan> SolveOrThrow(const Profile& profile,
                                   const PlanOptions& options) {
   // Our own plan takes a part of the time; as a cutoff it pays that back.
   constexpr double kCutoffShare = 0.2;
+  constexpr absl::Duration kCutoffMost = absl::Seconds(5);
   const absl::Time start = absl::Now();
   PlanOptions ours = options;
   ours.solver = "auto";
   ours.allow_offload = false;
-  ours.time_limit = options.time_limit * kCutoffShare;
+  ours.time_limit = std::min(options.time_limit * kCutoffShare, kCutoffMost);
   absl::StatusOr<Plan> plan = MakePlan(profile, ours);
   if (!plan.ok()) return plan;
   plan->solver = "checkmate";

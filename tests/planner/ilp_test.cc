@@ -170,6 +170,34 @@ TEST(CheckmateTest, NeverOffloadsAndKeepsToForbiddenRecomputes) {
   }
 }
 
+// 61 forward ops at 40 % take minutes to prove.
+TEST(CheckmateTest, EndsInTimeWithAPlanAndABound) {
+  const Profile p = Gpt(2, 8, 512, 1024, 16, 8000).Finish();
+  PlanOptions options = Within(Count(UnmanagedPeak(p)) * 2 / 5);
+  options.time_limit = absl::Milliseconds(1500);
+  const auto plan = SolveCheckmate(p, options);
+  ASSERT_EQ(plan.status(), absl::OkStatus());
+  ASSERT_TRUE(plan->feasible);
+  EXPECT_EQ(ValidatePlan(p, *plan), absl::OkStatus());
+  EXPECT_GT(plan->lower_bound_time, BaseTime(p));
+  EXPECT_LT(plan->lower_bound_time, plan->time);
+  EXPECT_LT(plan->plan_seconds, 6);
+}
+
+// What the graph planner leaves open, 33 forward ops.
+TEST(CheckmateTest, ProvesThePlanOfATransformerLayer) {
+  const Profile p = Gpt(1, 8, 512, 1024, 16, 8000).Finish();
+  PlanOptions options = Within(Count(UnmanagedPeak(p)) * 3 / 5);
+  const auto plan = SolveCheckmate(p, options);
+  ASSERT_EQ(plan.status(), absl::OkStatus());
+  options.allow_offload = false;
+  const auto ours = MakePlan(p, options);
+  ASSERT_EQ(ours.status(), absl::OkStatus());
+  EXPECT_EQ(plan->time, plan->lower_bound_time);
+  EXPECT_LE(plan->time, ours->time);
+  EXPECT_LT(ours->lower_bound_time, plan->time);
+}
+
 TEST(CheckmateTest, RefusesWhatIsTooLarge) {
   const Profile p = Gpt(80, 8, 512, 1024, 16, 50304).Finish();
   PlanOptions options = Within(Count(UnmanagedPeak(p)) / 2);
