@@ -52,6 +52,12 @@ absl::StatusOr<Plan> SolveOrThrow(const Profile& profile,
   constexpr double kCutoffShare = 0.2;
   constexpr absl::Duration kCutoffMost = absl::Seconds(5);
   const absl::Time start = absl::Now();
+  if (auto s = CheckProfile(profile); !s.ok()) return s;
+  const absl::StatusOr<Graph> graph =
+      CompileGraph(profile, options.allow_recompute);
+  if (!graph.ok()) return graph.status();
+  IlpOptions ilp;
+  if (auto s = CheckSize(*graph, ilp.passes); !s.ok()) return s;
   PlanOptions ours = options;
   ours.solver = "auto";
   ours.allow_offload = false;
@@ -59,11 +65,7 @@ absl::StatusOr<Plan> SolveOrThrow(const Profile& profile,
   absl::StatusOr<Plan> plan = MakePlan(profile, ours);
   if (!plan.ok()) return plan;
   plan->solver = "checkmate";
-  const absl::StatusOr<Graph> graph =
-      CompileGraph(profile, options.allow_recompute);
-  if (!graph.ok()) return graph.status();
   const Time base = BaseTime(profile);
-  IlpOptions ilp;
   ilp.budget = Count(options.budget);
   if (plan->feasible) ilp.cutoff = plan->time - base;
   ilp.time_limit = options.time_limit - (absl::Now() - start);
@@ -88,25 +90,25 @@ absl::StatusOr<Plan> SolveOrThrow(const Profile& profile,
 absl::StatusOr<IlpResult> SolveIlp(const Graph& graph,
                                    const IlpOptions& options) {
   const absl::Time start = absl::Now();
-  const auto model = BuildModel(graph, options.budget, options.passes);
-  if (!model.ok()) return model.status();
+  if (auto s = CheckSize(graph, options.passes); !s.ok()) return s;
+  const Model model = BuildModel(graph, options.budget, options.passes);
   IlpResult result;
   result.bound = options.cutoff;
   result.proven = true;
-  if (model->impossible) return result;
+  if (model.impossible) return result;
   MipOptions mip;
   mip.time_limit = options.time_limit - (absl::Now() - start);
-  mip.cutoff = options.cutoff / model->time_unit;
-  const auto solved = SolveMip(model->mip, mip);
+  mip.cutoff = options.cutoff / model.time_unit;
+  const auto solved = SolveMip(model.mip, mip);
   if (!solved.ok()) return solved.status();
   if (solved->status == MipResult::Status::kNone) return result;
   result.proven = solved->status == MipResult::Status::kOptimal;
   const Time slack = kBoundSlack * ForwardTime(graph);
   result.bound =
-      std::clamp(solved->bound * model->time_unit - slack, 0.0, options.cutoff);
+      std::clamp(solved->bound * model.time_unit - slack, 0.0, options.cutoff);
   if (!solved->found) return result;
   result.found = true;
-  result.actions = ActionsOf(graph, Decode(*model, solved->values));
+  result.actions = ActionsOf(graph, Decode(model, solved->values));
   return result;
 }
 

@@ -1,7 +1,9 @@
 // The exact oracle: Checkmate's 0/1 program (planner/ilp/model.h) on HiGHS.
 //
-// Usable up to some 60 forward ops. For the program and the tests: HiGHS is
-// linked by nothing that enters a training process. Thread-safe.
+// Proves plans of up to some 60 forward ops in minutes. HiGHS looks at the
+// clock between its steps only: a program of 300 ops may take 10 s longer than
+// asked for. For the program and the tests: HiGHS is linked by nothing that
+// enters a training process. Thread-safe.
 #ifndef EBBTIDE_PLANNER_ILP_CHECKMATE_H_
 #define EBBTIDE_PLANNER_ILP_CHECKMATE_H_
 

@@ -11,7 +11,8 @@
 //   stay[g][v]   v is there when it begins (S of the paper)
 //   run[g][i]    op i is run again (R)
 //   made[g][v]   v is made by that run, having been away
-//   free[g][v,k] v leaves after op k, the op that makes it or one that reads it
+//   left[g][v,k] v has left after op k: the op that makes it or one that reads
+//                it
 //   live[g][k]   bytes of values while op k runs (U)
 //   later[t][i]  op i is run again from stage t on
 // Rows for `live` exist for every op that may run. Where it does not, the row
@@ -29,7 +30,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "planner/graph.h"
 #include "planner/ilp/mip.h"
 #include "planner/ilp/schedule.h"
@@ -46,10 +47,12 @@ struct Model {
   bool impossible = false;  // something exceeds the budget under every plan
 };
 
-// ResourceExhausted where the program would be too large to be handed to a
-// solver.
-absl::StatusOr<Model> BuildModel(const Graph& graph, int64_t budget,
-                                 int passes);
+// ResourceExhausted where the program would be too large for a solver to end in
+// time, in memory that a machine has: from some 400 forward ops on.
+absl::Status CheckSize(const Graph& graph, int passes);
+
+// The graph has passed CheckSize.
+Model BuildModel(const Graph& graph, int64_t budget, int passes);
 
 Schedule Decode(const Model& model, const std::vector<double>& values);
 
