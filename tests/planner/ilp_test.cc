@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <thread>
 
 #include "planner/ilp/checkmate.h"
 #include "planner/simulate.h"
@@ -135,6 +136,19 @@ TEST(IlpTest, MorePassesChangeNothingWhereOneIsEnough) {
     const int64_t budget = Count(UnmanagedPeak(p)) * 9 / 10;
     EXPECT_EQ(Ask(p, budget).time, Ask(p, budget, 2).time) << seed;
   }
+}
+
+TEST(IlpTest, TwoThreadsDoNotDisturbEachOther) {
+  const Profile p = RandomProfile(1015, 20);
+  const int64_t budget = Count(UnmanagedPeak(p)) * 92 / 100;
+  const Answer alone = Ask(p, budget);
+  ASSERT_TRUE(alone.found);
+  Answer answers[2];
+  std::thread first([&] { answers[0] = Ask(p, budget); });
+  std::thread second([&] { answers[1] = Ask(p, budget); });
+  first.join();
+  second.join();
+  for (const Answer& answer : answers) EXPECT_EQ(answer.time, alone.time);
 }
 
 TEST(CheckmateTest, RebuildsWhatDoesNotFit) {
