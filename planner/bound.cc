@@ -9,16 +9,9 @@ namespace {
 // Shave off what double arithmetic may have added.
 constexpr double kSafe = 1 - 1e-9;
 
-// Bytes that may be on the host at an instant: `bytes` and `rate` more per
-// unit of overhead.
-struct HostRoom {
-  double bytes = 0;
-  double rate = 0;
-};
-
-class InstantBound {
+class OneInstant {
  public:
-  InstantBound(CutProblem problem, int64_t budget, std::vector<HostRoom> host)
+  OneInstant(CutProblem problem, int64_t budget, std::vector<HostRoom> host)
       : problem_(std::move(problem)),
         room_(budget - problem_.fixed()),
         host_(std::move(host)) {
@@ -29,11 +22,10 @@ class InstantBound {
     }
   }
 
-  // The bound; sets `infeasible` where nothing fits.
-  Time Run(bool* infeasible) {
+  InstantBound Run(bool* infeasible) {
     if (room_ < 0) {
       *infeasible = true;
-      return 0;
+      return best_;
     }
     if (!moves_) problem_.SetRoom(room_);
     CutSolution many = problem_.Solve(0);
@@ -63,7 +55,9 @@ class InstantBound {
     for (const HostRoom& h : host_) {
       const double x =
           (value * kSafe - price * (room_ + h.bytes)) / (1 + price * h.rate);
-      best_ = std::max(best_, x * kSafe);
+      if (x * kSafe <= best_.overhead) continue;
+      best_.overhead = x * kSafe;
+      best_.price = price;
     }
   }
 
@@ -75,7 +69,7 @@ class InstantBound {
       if (h.rate <= 0) {
         *infeasible = true;
       } else {
-        best_ = std::max(best_, missing / h.rate * kSafe);
+        best_.overhead = std::max(best_.overhead, missing / h.rate * kSafe);
       }
     }
   }
@@ -85,19 +79,8 @@ class InstantBound {
   const std::vector<HostRoom> host_;
   double least_host_ = 0;
   bool moves_ = false;
-  Time best_ = 0;
+  InstantBound best_;
 };
-
-std::vector<HostRoom> HostRooms(const Profile& profile, bool offload,
-                                Time before, Time after) {
-  if (!offload || profile.d2h <= 0 || profile.h2d <= 0) return {{}};
-  std::vector<HostRoom> rooms = {{profile.d2h * before, profile.d2h},
-                                 {profile.h2d * after, profile.h2d}};
-  if (profile.host >= Bytes{}) {
-    rooms.push_back({static_cast<double>(Count(profile.host)), 0});
-  }
-  return rooms;
-}
 
 // The instants most likely to bind first: around the loss, then all others at
 // a growing distance from it.
@@ -121,25 +104,38 @@ std::vector<int> InstantOrder(const Graph& graph) {
 
 }  // namespace
 
+std::vector<HostRoom> HostRooms(const Graph& graph, bool offload, int instant) {
+  const Profile& profile = *graph.profile;
+  if (!offload || profile.d2h <= 0 || profile.h2d <= 0) return {{}};
+  Time before = 0;
+  Time after = 0;
+  for (int i = 0; i < graph.ops; ++i) {
+    (i < instant ? before : after) += profile.ops[i].time;
+  }
+  for (int t = 0; t < graph.stages; ++t) {
+    (graph.ops + t < instant ? before : after) += profile.stages[t].time;
+  }
+  std::vector<HostRoom> rooms = {{profile.d2h * before, profile.d2h},
+                                 {profile.h2d * after, profile.h2d}};
+  if (profile.host >= Bytes{}) {
+    rooms.push_back({static_cast<double>(Count(profile.host)), 0});
+  }
+  return rooms;
+}
+
 OverheadBound BoundOverhead(const Graph& graph, int64_t budget, bool offload,
                             const std::function<bool()>& stop) {
-  const Profile& profile = *graph.profile;
-  std::vector<Time> until = {0};  // time before each instant
-  for (const Op& op : profile.ops) until.push_back(until.back() + op.time);
-  for (const Stage& s : profile.stages) until.push_back(until.back() + s.time);
   OverheadBound bound;
-  bound.infeasible = Count(profile.tail) > budget;
+  bound.infeasible = Count(graph.profile->tail) > budget;
   for (int instant : InstantOrder(graph)) {
     if (bound.infeasible || stop()) break;
-    CutProblem problem = instant < graph.ops
-                             ? CutProblem::AtForward(graph, instant)
-                             : CutProblem::AtStage(graph, instant - graph.ops);
-    const std::vector<HostRoom> rooms = HostRooms(
-        profile, offload, until[instant], until.back() - until[instant]);
-    const Time overhead =
-        InstantBound(std::move(problem), budget, rooms).Run(&bound.infeasible);
-    if (overhead <= bound.overhead && !bound.infeasible) continue;
-    bound.overhead = std::max(bound.overhead, overhead);
+    OneInstant problem(CutProblem::At(graph, instant), budget,
+                       HostRooms(graph, offload, instant));
+    InstantBound at = problem.Run(&bound.infeasible);
+    at.instant = instant;
+    bound.instants.push_back(at);
+    if (at.overhead <= bound.overhead && !bound.infeasible) continue;
+    bound.overhead = std::max(bound.overhead, at.overhead);
     bound.instant = instant;
   }
   return bound;

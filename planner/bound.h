@@ -9,6 +9,7 @@
 #define EBBTIDE_PLANNER_BOUND_H_
 
 #include <functional>
+#include <vector>
 
 #include "planner/cut.h"
 #include "planner/graph.h"
@@ -16,11 +17,28 @@
 
 namespace ebbtide {
 
+struct InstantBound {
+  int instant = -1;
+  Time overhead = 0;
+  double price = 0;  // per byte, that gave it
+};
+
 struct OverheadBound {
   Time overhead = 0;
-  bool infeasible = false;  // no plan at all is within the budget
-  int instant = -1;         // that gave it
+  bool infeasible = false;             // no plan at all is within the budget
+  int instant = -1;                    // that gave it
+  std::vector<InstantBound> instants;  // all that were looked at
 };
+
+// Bytes that may be on the host at an instant: `bytes` and `rate` more per
+// unit of overhead.
+struct HostRoom {
+  double bytes = 0;
+  double rate = 0;
+};
+
+// All of them hold at once; one of zeros where nothing can be offloaded.
+std::vector<HostRoom> HostRooms(const Graph& graph, bool offload, int instant);
 
 // `stop` is asked between instants; the bound is valid whenever it ends.
 OverheadBound BoundOverhead(const Graph& graph, int64_t budget, bool offload,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/instant.h"
+
 namespace ebbtide {
 namespace {
 
@@ -16,43 +18,11 @@ constexpr int64_t kEver = int64_t{1} << 60;  // more than any cut
 CutProblem::CutProblem(const Graph& graph, const std::vector<char>& replayable)
     : graph_(graph), replayable_(&replayable), time_(graph.time) {}
 
-CutProblem CutProblem::AtForward(const Graph& graph, int op) {
+CutProblem CutProblem::At(const Graph& graph, int instant) {
   CutProblem problem(graph, graph.may_replay);
-  std::vector<char> needed(graph.values, 0);
-  std::vector<char> free(graph.values, 0);
-  std::vector<char> must_rebuild(graph.values, 0);
-  for (int t = 0; t < graph.stages; ++t) {
-    for (int v : graph.needs[t]) needed[v] = 1;
-  }
-  for (int v = 0; v < graph.values; ++v) {
-    const int released = graph.profile->values[v].released;
-    const bool held = graph.op[v] <= op && released >= op;
-    if (held && graph.saved[v]) problem.fixed_ += graph.bytes[v];
-    free[v] =
-        graph.op[v] > op || graph.held[v] >= 0 || (held && graph.keepable[v]);
-    must_rebuild[v] = !graph.keepable[v];
-  }
-  problem.Build(needed, free, must_rebuild);
-  problem.fixed_ += graph.other[op];
-  return problem;
-}
-
-CutProblem CutProblem::AtStage(const Graph& graph, int t) {
-  CutProblem problem(graph, graph.may_replay);
-  std::vector<char> needed(graph.values, 0);
-  std::vector<char> free(graph.values, 0);
-  for (int later = t + 1; later < graph.stages; ++later) {
-    for (int v : graph.needs[later]) needed[v] = 1;
-  }
-  for (int v : graph.needs[t]) free[v] = 1;
-  for (int v = 0; v < graph.values; ++v) {
-    const bool held = graph.held[v] >= t;
-    // What the script holds without autograd is inside `during`.
-    if (held ? graph.saved[v] : free[v]) problem.fixed_ += graph.bytes[v];
-    free[v] = free[v] || held;
-  }
-  problem.Build(needed, free, std::vector<char>(graph.values, 0));
-  problem.fixed_ += Count(graph.profile->stages[t].during);
+  const Instant at = AtInstant(graph, instant, graph.stages - 1);
+  problem.Build(at.needed, at.free, at.must_rebuild);
+  problem.fixed_ = at.fixed;
   return problem;
 }
 

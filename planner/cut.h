@@ -25,10 +25,8 @@ struct CutSolution {
 
 class CutProblem {
  public:
-  // While forward op `op` runs: values made later count for nothing.
-  static CutProblem AtForward(const Graph& graph, int op);
-  // While stage t runs.
-  static CutProblem AtStage(const Graph& graph, int t);
+  // While forward op `instant` or stage `instant` - ops runs.
+  static CutProblem At(const Graph& graph, int instant);
   // Not a bound but a plan's beginning: what to keep across the loss for all
   // stages. Times are changed by up to 1e-4 so that equal layers tie-break one
   // by one.

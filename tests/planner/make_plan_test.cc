@@ -4,7 +4,7 @@
 #include "planner/plan.h"
 #include "planner/validate.h"
 #include "tests/planner/graph_oracle.h"
-#include "tests/planner/networks.h"
+#include "tests/planner/research_graphs.h"
 #include "tests/planner/profiles.h"
 
 namespace ebbtide {
@@ -157,7 +157,7 @@ TEST(MakePlanTest, OffloadNeverHurtsAndOftenHelps) {
 // Overheads that an independent prototype of the same model reaches on these
 // networks: 2.64, 6.53 and 15.40 % at 70, 50 and 35 % of the unmanaged peak.
 TEST(MakePlanTest, PlansATransformerCloseToItsLowerBound) {
-  const Profile p = Gpt(12, 8, 512, 1024, 16, 50304).Finish();
+  const Profile p = Gpt(12, 8, 512, 1024, 16, 50304);
   const Time base = BaseTime(p);
   const struct {
     int budget_percent;
@@ -177,7 +177,7 @@ TEST(MakePlanTest, PlansATransformerCloseToItsLowerBound) {
 }
 
 TEST(MakePlanTest, OffloadTakesMostOfATransformersOverheadAway) {
-  Profile p = Gpt(12, 8, 512, 1024, 16, 50304).Finish();
+  Profile p = Gpt(12, 8, 512, 1024, 16, 50304);
   Time forward = 0;
   for (const Op& op : p.ops) forward += op.time;
   double saved = 0;

@@ -1,0 +1,89 @@
+// The closure problem of planner/cut.h for one window of a pair of instants:
+// from an instant to a stage. Every value needed in the window is there at the
+// instant (kept) or rebuilt in the window, and an op is run again only on
+// inputs of which the same holds. On top of the price per byte each value can
+// carry a surcharge for being kept and a reward for being had (kept or
+// rebuilt), and a branch and bound can decide of single values whether they
+// are kept. Private to the planner.
+#ifndef EBBTIDE_PLANNER_WINDOW_CUT_H_
+#define EBBTIDE_PLANNER_WINDOW_CUT_H_
+
+#include <vector>
+
+#include "planner/graph.h"
+#include "planner/instant.h"
+#include "planner/max_flow.h"
+
+namespace ebbtide {
+
+class WindowCut {
+ public:
+  // `wanted` values are not needed, but may carry a reward or become needed.
+  WindowCut(const Graph& graph, Instant instant,
+            const std::vector<int>& wanted);
+
+  // Whether the value is part of the problem: neither free nor out of reach.
+  bool Has(int v) const { return node_[v] >= 0; }
+  // Whether it is, and leaves a choice.
+  bool IsOpen(int v) const {
+    return Has(v) && state_[v] == State::kOpen && CanRebuild(v);
+  }
+  bool CanRebuild(int v) const { return op_node_[graph_.op[v]] >= 0; }
+  bool IsKept(int v) const { return state_[v] == State::kKept; }
+  bool IsNeeded(int v) const { return needed_[v]; }
+  const std::vector<int>& values() const { return values_; }
+  const Instant& instant() const { return instant_; }
+
+  // Takes back all decisions.
+  void Reset();
+  // Kept at no price. Bytes are the caller's to count.
+  void Keep(int v) { state_[v] = State::kKept; }
+  // Not kept. The value must have an op that may be run again.
+  void Drop(int v) { state_[v] = State::kDropped; }
+  void Need(int v) { needed_[v] = 1; }
+
+  struct Prices {
+    double per_byte = 0;
+    const std::vector<double>* surcharge = nullptr;  // by value; or none
+    const std::vector<double>* reward = nullptr;     // the same
+  };
+  // No choice costs less time of rebuilding, plus prices, plus the rewards
+  // that it does not get. The rewards of values that are needed are nothing.
+  double Solve(const Prices& prices);
+
+  // Of the choice that Solve found.
+  bool Keeps(int v) const { return Got(v) && !Rebuilds(v); }
+  bool Got(int v) const { return flow_.OnSourceSide(node_[v]); }
+  // Bytes kept, those of decided values not counted.
+  int64_t KeptBytes() const;
+
+ private:
+  enum class State : char { kOpen, kKept, kDropped };
+
+  bool Rebuilds(int v) const {
+    const int node = op_node_[graph_.op[v]];
+    return node >= 0 && flow_.OnSourceSide(node);
+  }
+  void Reach(const std::vector<int>& wanted);
+  void AddEdges();
+  int64_t Capacity(double worth) const;
+
+  const Graph& graph_;
+  const Instant instant_;
+  double scale_ = 0;            // units of capacity per unit of time
+  std::vector<char> needed_;    // of values
+  std::vector<State> state_;    // of values
+  std::vector<int> values_;     // that are part of the problem
+  std::vector<int> ops_;        // the same
+  std::vector<int> node_;       // of values; -1: not part of the problem
+  std::vector<int> op_node_;    // of ops
+  std::vector<int> want_edge_;  // by position in values_
+  std::vector<int> keep_edge_;  // by position in values_
+  MaxFlow flow_{0};
+  int source_ = 0;
+  int sink_ = 0;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_WINDOW_CUT_H_
