@@ -28,7 +28,7 @@ bool ComesLater(const Node& a, const Node& b) {
 }  // namespace
 
 BranchResult BranchAndBound(PairProblem& problem, PairAscent root, Time upper,
-                            const Progress& progress, int64_t* solved) {
+                            const std::function<bool()>& stop) {
   BranchResult result{.nodes = 1};
   Time closed = upper;  // the least bound of nodes that have no decision left
   std::priority_queue<Node, std::vector<Node>, decltype(&ComesLater)> open(
@@ -37,7 +37,7 @@ BranchResult BranchAndBound(PairProblem& problem, PairAscent root, Time upper,
              .branch = root.branch,
              .prices = std::make_shared<PairPrices>(std::move(root.prices))});
   while (!open.empty() && open.top().bound < closed) {
-    if (progress() >= 1 || result.nodes >= kMostNodes) break;
+    if (stop() || result.nodes >= kMostNodes) break;
     const Node node = open.top();
     open.pop();
     if (node.branch.value < 0) {
@@ -51,7 +51,7 @@ BranchResult BranchAndBound(PairProblem& problem, PairAscent root, Time upper,
       child.decisions.back().keep = keep;
       if (!problem.Decide(child.decisions)) continue;
       PairAscent ascent{.bound = node.bound, .prices = *node.prices};
-      problem.Ascend(kSteps, upper, &ascent, solved);
+      problem.Ascend(kSteps, upper, stop, &ascent);
       if (ascent.bound >= upper) continue;
       child.branch = ascent.branch;
       if (ascent.bound > node.bound) {

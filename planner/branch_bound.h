@@ -4,9 +4,9 @@
 #define EBBTIDE_PLANNER_BRANCH_BOUND_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "planner/pair_ascent.h"
-#include "planner/retention.h"
 
 namespace ebbtide {
 
@@ -15,11 +15,11 @@ struct BranchResult {
   int64_t nodes = 0;
 };
 
-// From `root`, the ascent of the problem without decisions. Ends where
-// `progress` says 1; the least bound of all open and all closed nodes is valid
-// at any moment.
+// From `root`, the ascent of the problem without decisions. Ends where `stop`,
+// asked before each pair of cuts, says so; the least bound of all open and all
+// closed nodes is valid at any moment.
 BranchResult BranchAndBound(PairProblem& problem, PairAscent root, Time upper,
-                            const Progress& progress, int64_t* solved);
+                            const std::function<bool()>& stop);
 
 }  // namespace ebbtide
 

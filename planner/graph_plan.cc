@@ -7,12 +7,18 @@
 #include "absl/time/clock.h"
 #include "planner/bound.h"
 #include "planner/cut_starts.h"
+#include "planner/pair_bound.h"
 #include "planner/search.h"
 
 namespace ebbtide {
 namespace {
 
 constexpr int64_t kNoPeak = std::numeric_limits<int64_t>::max();
+
+// Pairs of instants are looked at where the gap is above this share of the
+// unmanaged step, below which they seldom help, in this share of the time.
+constexpr double kPairGap = 0.003;
+constexpr double kPairShare = 0.12;
 
 // A share of the time that is left, or of the evaluations.
 class Share {
@@ -54,17 +60,21 @@ class Solver {
       : graph_(graph),
         options_(options),
         search_(graph, options.budget, options.rebuild, options.seed,
-                KeepAll(graph, options.offload)) {}
+                KeepAll(graph, options.offload)),
+        search_deadline_(options.deadline) {}
 
   GraphPlan Run() {
     NoteLeast();
     if (!Done()) FirstPlans();
     if (!Done()) Bound();
     if (!Done() && !bound_.infeasible) Improve();
+    if (GapIsWide()) BoundPairs();
     GraphPlan plan{.draft = search_.best(), .least = *least_};
     plan.feasible = search_.has_best();
     plan.no_plan_exists = bound_.infeasible;
     plan.bound = bound_.overhead;
+    plan.bound_instants[0] = bound_.instant;
+    plan.bound_instants[1] = second_instant_;
     plan.least_peak = least_peak_;
     return plan;
   }
@@ -75,8 +85,15 @@ class Solver {
            search_.best_overhead() <= bound_.overhead * (1 + 1e-12);
   }
 
+  bool GapIsWide() const {
+    return search_.has_best() && search_.best_overhead() - bound_.overhead >
+                                     kPairGap * BaseTime(*graph_.profile);
+  }
+
   Progress Part(double share) const {
-    const Share part(options_, share, &search_);
+    GraphPlanOptions options = options_;
+    options.deadline = search_deadline_;
+    const Share part(options, share, &search_);
     return [this, part] { return Done() ? 1.0 : part.Done(); };
   }
 
@@ -164,6 +181,29 @@ class Solver {
     const Progress progress = UntilDeadline(0.25);
     bound_ = BoundOverhead(graph_, options_.budget, options_.offload,
                            [&] { return Done() || progress() >= 1; });
+    // What the pairs will need, if what is known now does not change.
+    const absl::Duration all = options_.deadline - begin_;
+    if (all == absl::InfiniteDuration()) return;
+    if (!search_.has_best() || GapIsWide())
+      search_deadline_ -= all * kPairShare;
+  }
+
+  // Where evaluations are counted, pairs of cuts are, and the clock only ends
+  // the work.
+  void BoundPairs() {
+    const Progress clock = UntilDeadline(1);
+    int64_t asked = 0;
+    const Progress progress = [&] {
+      const double now = clock();
+      if (options_.evaluations == 0 || now >= 1) return now;
+      return static_cast<double>(asked++) / options_.evaluations;
+    };
+    const PairBound pair =
+        BoundOverPairs(graph_, options_.budget, options_.offload, bound_,
+                       search_.best_overhead(), progress);
+    bound_.overhead = pair.overhead;
+    bound_.instant = pair.first;
+    second_instant_ = pair.second;
   }
 
   // A short run from each of the best starts, then a long one from the best.
@@ -198,7 +238,10 @@ class Solver {
   const GraphPlanOptions options_;
   Search search_;
   std::vector<Start> starts_;
+  const absl::Time begin_ = absl::Now();
+  absl::Time search_deadline_;
   OverheadBound bound_;
+  int second_instant_ = -1;
   int64_t least_peak_ = kNoPeak;
   std::optional<Draft> least_;
 };

@@ -172,8 +172,9 @@ PairDecision PairProblem::Branch() const {
   return best;
 }
 
-void PairProblem::Ascend(int steps, Time upper, PairAscent* ascent,
-                         int64_t* solved) {
+void PairProblem::Ascend(int steps, Time upper,
+                         const std::function<bool()>& stop,
+                         PairAscent* ascent) {
   constexpr int kPatience = 12;    // steps without gain
   constexpr double kLeast = 1e-3;  // of the first step's length
   for (int j : {0, 1}) kept_[j].assign(graph_.values, 0);
@@ -189,9 +190,8 @@ void PairProblem::Ascend(int steps, Time upper, PairAscent* ascent,
   step.coupling.assign(graph_.values, 0);
   double length = 1;
   int idle = 0;
-  for (int k = 0; k < steps; ++k) {
+  for (int k = 0; k < steps && !stop(); ++k) {
     const Time bound = Lower(prices);
-    ++*solved;
     NoteKept();
     if (bound > ascent->bound * (1 + 1e-7)) {
       *ascent = {.bound = bound, .prices = prices};

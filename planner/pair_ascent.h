@@ -22,6 +22,7 @@
 #ifndef EBBTIDE_PLANNER_PAIR_ASCENT_H_
 #define EBBTIDE_PLANNER_PAIR_ASCENT_H_
 
+#include <functional>
 #include <vector>
 
 #include "planner/bound.h"
@@ -59,9 +60,11 @@ class PairProblem {
   // Takes `decisions` instead of those before. False if no plan follows them.
   bool Decide(const std::vector<PairDecision>& decisions);
 
-  // `steps` steps up from `ascent`, whose bound holds for these decisions too;
-  // ends early at `upper`, the overhead of some plan. Counts into `*solved`.
-  void Ascend(int steps, Time upper, PairAscent* ascent, int64_t* solved);
+  // `steps` steps, one pair of cuts each, up from `ascent`, whose bound holds
+  // for these decisions too. Ends early at `upper`, the overhead of some plan,
+  // and where `stop`, asked before each step, says so.
+  void Ascend(int steps, Time upper, const std::function<bool()>& stop,
+              PairAscent* ascent);
 
  private:
   struct Step {  // the smoothed direction

@@ -1,6 +1,7 @@
 #include "planner/pair_bound.h"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "planner/branch_bound.h"
@@ -84,11 +85,15 @@ class PairSearch {
     bound_.second = pair.second;
   }
 
-  void Ascend(Pair& pair, int steps) {
+  std::function<bool()> Past(double until) const {
+    return [this, until] { return progress_() >= until; };
+  }
+
+  void Ascend(Pair& pair, int steps, double until) {
     PairProblem problem(graph_, budget_, offload_, pair.first, pair.second);
     PairAscent ascent = pair.start;
     if (problem.Decide({})) {
-      problem.Ascend(steps, upper_, &ascent, &bound_.solved);
+      problem.Ascend(steps, upper_, Past(until), &ascent);
     }
     pair.rank = ascent.bound;
     Note(pair, ascent.bound);
@@ -100,7 +105,7 @@ class PairSearch {
     for (; looked < pairs_.size() && !Closed(); ++looked) {
       if (pairs_[looked].rank <= bound_.overhead * kGain) break;
       if (progress_() >= kLookUntil) break;
-      Ascend(pairs_[looked], steps);
+      Ascend(pairs_[looked], steps, kLookUntil);
     }
     pairs_.resize(std::min(pairs_.size(), std::max(looked, kPairs)));
   }
@@ -111,7 +116,7 @@ class PairSearch {
     for (Pair& pair : pairs_) {
       if (Closed() || progress_() >= round.until) return;
       const double before = pair.rank;
-      Ascend(pair, round.steps);
+      Ascend(pair, round.steps, round.until);
       pair.rank = std::max(pair.rank, before);
     }
   }
@@ -124,10 +129,9 @@ class PairSearch {
       PairProblem problem(graph_, budget_, offload_, pair.first, pair.second);
       if (!problem.Decide({})) continue;
       PairAscent root = pair.start;
-      problem.Ascend(kRootSteps, upper_, &root, &bound_.solved);
-      const BranchResult result = BranchAndBound(
-          problem, std::move(root), upper_,
-          [&] { return progress_() / kBranchUntil[k]; }, &bound_.solved);
+      problem.Ascend(kRootSteps, upper_, Past(kBranchUntil[k]), &root);
+      const BranchResult result = BranchAndBound(problem, std::move(root),
+                                                 upper_, Past(kBranchUntil[k]));
       bound_.nodes += result.nodes;
       Note(pair, result.bound);
     }

@@ -23,13 +23,13 @@ struct PairBound {
   // The instants that gave it; second -1: one instant, first -1: none.
   int first = -1;
   int second = -1;
-  int64_t solved = 0;  // pairs of cuts
-  int64_t nodes = 0;   // of the branch and bound
+  int64_t nodes = 0;  // of the branch and bound
 };
 
 // `one` is what BoundOverhead found, `upper` the overhead of a plan, finite.
-// `progress` says which share of the time is gone, from the number of times it
-// was asked or from a clock: it is asked before each node and each pair.
+// `progress` says which share of the time is gone, by a clock or by the number
+// of times it was asked: it is asked before each pair of cuts, and for each
+// pair of instants and each node.
 PairBound BoundOverPairs(const Graph& graph, int64_t budget, bool offload,
                          const OverheadBound& one, Time upper,
                          const Progress& progress);

@@ -47,7 +47,7 @@ void Check(const Profile& p, int64_t budget, Tally* tally) {
   if (least == GraphOracle::kNever) return;
   const Time optimum = least - BaseTime(p);
   // A plan that is not the best leaves the bound room for error.
-  const Bounds b = BoundsOf(p, budget, false, 1.3 * optimum + 5, 1000);
+  const Bounds b = BoundsOf(p, budget, false, 1.3 * optimum + 5, 20000);
   EXPECT_LE(b.pair.overhead, optimum);
   EXPECT_GE(b.pair.overhead, b.pair.pairs);
   EXPECT_GE(b.pair.pairs, b.one);
