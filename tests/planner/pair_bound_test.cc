@@ -33,31 +33,44 @@ Bounds BoundsOf(const Profile& p, int64_t budget, bool offload, Time upper,
           BoundOverPairs(*graph, budget, offload, one, upper, Counted(times))};
 }
 
+// Over many graphs: how good the bounds are, where the optimum is above 0.
 struct Tally {
   int solved = 0;
-  int dear = 0;   // the optimum is above 0
+  int dear = 0;
   int two = 0;    // pairs gave more than single instants
-  int tight = 0;  // of those that are dear: the bound is the optimum
+  int tight = 0;  // the bound is the optimum
   double one_share = 0;
   double share = 0;
+
+  void Add(const Bounds& b, Time optimum) {
+    ++solved;
+    if (optimum == 0) return;
+    ++dear;
+    two += b.pair.pairs > b.one * 1.001;
+    tight += b.pair.overhead > optimum * (1 - 1e-6);
+    one_share += b.one / optimum;
+    share += b.pair.overhead / optimum;
+  }
+  void Record() const {
+    testing::Test::RecordProperty("solved", solved);
+    testing::Test::RecordProperty("dear", dear);
+    testing::Test::RecordProperty("two", two);
+    testing::Test::RecordProperty("tight", tight);
+    testing::Test::RecordProperty("one_share", absl::StrCat(one_share / dear));
+    testing::Test::RecordProperty("share", absl::StrCat(share / dear));
+  }
 };
 
-void Check(const Profile& p, int64_t budget, Tally* tally) {
+void CheckAgainstOracle(const Profile& p, int64_t budget, Tally* tally) {
   const Time least = GraphOracle(p, Bytes{budget}).LeastTime();
   if (least == GraphOracle::kNever) return;
   const Time optimum = least - BaseTime(p);
-  // A plan that is not the best leaves the bound room for error.
+  // The plan that is known is not the best one: the bound has room for error.
   const Bounds b = BoundsOf(p, budget, false, 1.3 * optimum + 5, 20000);
   EXPECT_LE(b.pair.overhead, optimum);
   EXPECT_GE(b.pair.overhead, b.pair.pairs);
   EXPECT_GE(b.pair.pairs, b.one);
-  ++tally->solved;
-  if (optimum == 0) return;
-  ++tally->dear;
-  tally->two += b.pair.pairs > b.one * 1.001;
-  tally->tight += b.pair.overhead > optimum * (1 - 1e-6);
-  tally->one_share += b.one / optimum;
-  tally->share += b.pair.overhead / optimum;
+  tally->Add(b, optimum);
 }
 
 TEST(PairBoundTest, LiesBetweenOneInstantAndTheExhaustiveSearch) {
@@ -66,15 +79,14 @@ TEST(PairBoundTest, LiesBetweenOneInstantAndTheExhaustiveSearch) {
     const Profile p = RandomNetwork(seed, 5 + seed % 7);
     const int64_t most = Count(UnmanagedPeak(p));
     SCOPED_TRACE(seed);
-    Check(p, most * (55 + seed % 5 * 8) / 100, &tally);
+    CheckAgainstOracle(p, most * (70 + seed % 5 * 6) / 100, &tally);
   }
-  RecordProperty("solved", tally.solved);
-  RecordProperty("dear", tally.dear);
-  RecordProperty("two", tally.two);
-  RecordProperty("tight", tally.tight);
-  RecordProperty("one_share", absl::StrCat(tally.one_share / tally.dear));
-  RecordProperty("share", absl::StrCat(tally.share / tally.dear));
-  EXPECT_GT(tally.two, 0);
+  tally.Record();
+  // When this was written the bounds of single instants were 52 % of the
+  // optimum on average, these 91 %.
+  EXPECT_GT(tally.dear, 150);
+  EXPECT_GT(tally.share, 0.8 * tally.dear);
+  EXPECT_GT(tally.share, tally.one_share);
 }
 
 // Values held by the script, unsaved ones, ops with two outputs or that may
@@ -86,16 +98,97 @@ TEST(PairBoundTest, HoldsForAllThatAProfileCanSay) {
     const int64_t most = Count(UnmanagedPeak(p));
     for (int percent : {95, 85, 75, 65}) {
       SCOPED_TRACE(absl::StrCat(seed, " at ", percent));
-      Check(p, std::max<int64_t>(1, most * percent / 100), &tally);
+      const int64_t budget = std::max<int64_t>(1, most * percent / 100);
+      CheckAgainstOracle(p, budget, &tally);
     }
   }
-  RecordProperty("solved", tally.solved);
-  RecordProperty("dear", tally.dear);
-  RecordProperty("two", tally.two);
-  RecordProperty("tight", tally.tight);
-  RecordProperty("one_share", absl::StrCat(tally.one_share / tally.dear));
-  RecordProperty("share", absl::StrCat(tally.share / tally.dear));
-  EXPECT_GT(tally.two, 0);
+  tally.Record();
+  EXPECT_GT(tally.dear, 300);
+  EXPECT_GT(tally.share, 1.5 * tally.one_share);
+}
+
+// There is no exhaustive search with copies: plans of the annealed search are
+// what the bound must not pass.
+TEST(PairBoundTest, NoPlanThatMovesValuesIsFaster) {
+  Tally tally;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    Profile p = seed % 2 == 0 ? RandomProfile(seed, 4 + seed % 6, true)
+                              : RandomNetwork(seed, 5 + seed % 7);
+    if (seed % 2 == 1) p.d2h = p.h2d = 0.05 * (1 + seed % 11);
+    PlanOptions options;
+    options.budget = Bytes{Count(UnmanagedPeak(p)) * 7 / 10};
+    options.evaluations = 1500;
+    const auto plan = MakePlan(p, options);
+    ASSERT_EQ(plan.status(), absl::OkStatus()) << seed;
+    if (!plan->feasible) continue;
+    const Time overhead = plan->time - BaseTime(p);
+    const Bounds b =
+        BoundsOf(p, Count(options.budget), true, 1.3 * overhead + 5, 10000);
+    EXPECT_LE(b.pair.overhead, overhead) << seed;
+    EXPECT_GE(b.pair.overhead, b.one) << seed;
+    tally.Add(b, overhead);
+  }
+  tally.Record();
+  EXPECT_GT(tally.dear, 50);
+}
+
+TEST(PairBoundTest, IsTheSameEachTime) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const Profile p = RandomNetwork(seed, 14);
+    const int64_t budget = Count(UnmanagedPeak(p)) * 95 / 100;
+    const Bounds one = BoundsOf(p, budget, false, BaseTime(p), 2000);
+    const Bounds two = BoundsOf(p, budget, false, BaseTime(p), 2000);
+    EXPECT_EQ(one.pair.overhead, two.pair.overhead);
+    EXPECT_EQ(one.pair.pairs, two.pair.pairs);
+    EXPECT_EQ(one.pair.first, two.pair.first);
+    EXPECT_EQ(one.pair.second, two.pair.second);
+    EXPECT_EQ(one.pair.nodes, two.pair.nodes);
+  }
+}
+
+TEST(PairBoundTest, IsNeverAboveTheKnownPlan) {
+  const Profile p = ResearchGraph("unet", 2);
+  const int64_t budget = Count(UnmanagedPeak(p)) * 40 / 100;
+  const Time upper = 0.15 * BaseTime(p);
+  EXPECT_EQ(BoundsOf(p, budget, false, upper, 2000).pair.overhead, upper);
+}
+
+// Bounds in percent of the unmanaged step that an independent prototype of the
+// same model reaches on these networks, and what an exact solver proved to be
+// the optimum or, without one, the best plan known.
+TEST(PairBoundTest, ReachesThePublishedBounds) {
+  const struct {
+    const char* name;
+    int layers;
+    int budget_percent;
+    double one;
+    double two;
+    double branched;
+    double known;
+    int steps;
+  } rows[] = {
+      {"unet", 2, 40, 13.45, 15.98, 16.99, 17.146, 30000},
+      {"unet", 3, 40, 11.11, 12.89, 13.53, 13.773, 30000},
+      {"unet", 2, 50, 9.82, 10.44, 10.88, 10.916, 10000},
+      {"unet", 3, 50, 8.17, 8.57, 8.70, 8.941, 10000},
+      {"gptv", 2, 50, 5.59, 6.42, 7.16, 7.197, 10000},
+      {"gptv", 2, 40, 10.41, 11.24, 11.24, 14.305, 10000},
+      {"gptv", 3, 50, 5.19, 5.76, 6.33, 6.340, 30000},
+      {"gptv", 3, 40, 7.55, 8.10, 8.20, 8.250, 10000},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(absl::StrCat(row.name, row.layers, " ", row.budget_percent));
+    const Profile p = ResearchGraph(row.name, row.layers);
+    const double percent = BaseTime(p) / 100;
+    const int64_t budget = Count(UnmanagedPeak(p)) * row.budget_percent / 100;
+    // Figures of the last three columns are rounded to 0.01.
+    const Bounds b =
+        BoundsOf(p, budget, false, (row.known + 0.005) * percent, row.steps);
+    EXPECT_NEAR(b.one / percent, row.one, 0.02);
+    EXPECT_NEAR(b.pair.pairs / percent, row.two, 0.02);
+    EXPECT_GE(b.pair.overhead / percent, row.branched - 0.02);
+    EXPECT_LE(b.pair.overhead / percent, row.known + 0.005);
+  }
 }
 
 }  // namespace
