@@ -86,6 +86,17 @@ std::string Witness(const Graph& graph, const Draft& draft) {
   return InstantName(*graph.profile, instant);
 }
 
+// The instants that gave the bound: "stage 1 a'", "stage 1 a' and stage 6 b'".
+std::string BoundWitness(const Profile& profile, const GraphPlan& solved) {
+  std::string names;
+  for (int instant : solved.bound_instants) {
+    if (instant < 0) break;
+    absl::StrAppend(&names, names.empty() ? "" : " and ",
+                    InstantName(profile, instant));
+  }
+  return names;
+}
+
 // Plans of the graph planner, and a look at the floor in the time that is
 // left.
 absl::Status Solve(const Graph& graph, const PlanOptions& options,
@@ -107,6 +118,7 @@ absl::Status Solve(const Graph& graph, const PlanOptions& options,
   plan->least_budget = Bytes{least};
   plan->floor_witness = Witness(graph, floor);
   plan->lower_bound_time += solved.bound;
+  plan->bound_witness = BoundWitness(*graph.profile, solved);
   if (solved.feasible) return Finish(graph, solved.draft, plan);
   if (least > Count(options.budget)) return absl::OkStatus();
   return Finish(graph, floor, plan);

@@ -49,6 +49,7 @@ struct Plan {
   Time time = 0;              // the simulator's
   Bytes peak{};               // the simulator's
   Time lower_bound_time = 0;  // no plan within the budget is faster
+  std::string bound_witness;  // the instants that prove it; empty: none needed
   Bytes least_budget{};       // least peak this solver knows a plan for
   std::string floor_witness;  // the instant that needs it, as in FloorResult
   double plan_seconds = 0;

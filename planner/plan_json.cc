@@ -54,8 +54,8 @@ void ReadBytes(JsonReader& reader, const Json& object, const char* key,
 void ReadPlan(JsonReader& reader, const Json& json, Plan* plan) {
   reader.Members(
       json, {"kind", "version", "solver", "budget", "feasible", "time", "peak",
-             "lower_bound_time", "gap", "least_budget", "floor_witness",
-             "plan_seconds", "actions"});
+             "lower_bound_time", "bound_witness", "gap", "least_budget",
+             "floor_witness", "plan_seconds", "actions"});
   std::string kind;
   reader.String(json, "kind", &kind);
   if (kind != "plan") {
@@ -67,6 +67,7 @@ void ReadPlan(JsonReader& reader, const Json& json, Plan* plan) {
   ReadBytes(reader, json, "budget", &plan->budget);
   reader.Bool(json, "feasible", &plan->feasible);
   reader.Number(json, "lower_bound_time", 0, &plan->lower_bound_time);
+  reader.String(json, "bound_witness", &plan->bound_witness);
   ReadBytes(reader, json, "least_budget", &plan->least_budget);
   reader.String(json, "floor_witness", &plan->floor_witness);
   reader.Number(json, "plan_seconds", 0, &plan->plan_seconds);
@@ -101,6 +102,7 @@ std::string PlanToJson(const Plan& plan) {
                {"time", nullptr},
                {"peak", nullptr},
                {"lower_bound_time", plan.lower_bound_time},
+               {"bound_witness", plan.bound_witness},
                {"gap", nullptr},
                {"plan_seconds", plan.plan_seconds},
                {"least_budget", Count(plan.least_budget)},

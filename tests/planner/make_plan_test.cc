@@ -4,12 +4,13 @@
 #include "planner/plan.h"
 #include "planner/validate.h"
 #include "tests/planner/graph_oracle.h"
-#include "tests/planner/research_graphs.h"
 #include "tests/planner/profiles.h"
+#include "tests/planner/research_graphs.h"
 
 namespace ebbtide {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 PlanOptions Quick(int64_t budget) {
@@ -174,6 +175,20 @@ TEST(MakePlanTest, PlansATransformerCloseToItsLowerBound) {
     EXPECT_LE(plan->time, base * (1 + c.most_overhead)) << c.budget_percent;
     EXPECT_LE(plan->time, plan->lower_bound_time * 1.005) << c.budget_percent;
   }
+}
+
+TEST(MakePlanTest, ClosesTheGapWithAPairOfInstants) {
+  // The optimum is 10.916 % of the step; one instant proves 9.83 %.
+  const Profile p = ResearchGraph("unet", 2);
+  PlanOptions options;
+  options.budget = Bytes{Count(UnmanagedPeak(p)) / 2};
+  options.evaluations = 20000;
+  options.time_limit = absl::Seconds(60);
+  const auto plan = MakePlan(p, options);
+  ASSERT_EQ(plan.status(), absl::OkStatus());
+  EXPECT_GE(plan->lower_bound_time, BaseTime(p) * 1.1086);
+  EXPECT_LE(plan->lower_bound_time, BaseTime(p) * 1.1092);
+  EXPECT_THAT(plan->bound_witness, ContainsRegex("^stage 1 .* and stage 6 "));
 }
 
 TEST(MakePlanTest, OffloadTakesMostOfATransformersOverheadAway) {

@@ -19,6 +19,7 @@ Plan SamplePlan() {
   plan.time = 0.1 + 0.2;
   plan.peak = Bytes{11};
   plan.lower_bound_time = 0.3;
+  plan.bound_witness = "stage 1 relu' and stage 6 cat'";
   plan.least_budget = Bytes{9};
   plan.plan_seconds = 0.25;
   plan.floor_witness = "op 3 aten::mm";
@@ -42,6 +43,7 @@ TEST(PlanTest, TextReadsBackBitForBit) {
   ASSERT_EQ(back.status(), absl::OkStatus());
   EXPECT_EQ(PlanToJson(*back), PlanToJson(plan));
   EXPECT_EQ(back->time, plan.time);
+  EXPECT_EQ(back->bound_witness, plan.bound_witness);
   EXPECT_EQ(back->actions, plan.actions);
 }
 
