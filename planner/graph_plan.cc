@@ -65,8 +65,9 @@ class Solver {
 
   GraphPlan Run() {
     NoteLeast();
-    if (!Done()) FirstPlans();
     if (!Done()) Bound();
+    if (!Done()) FirstPlans();
+    ReserveForPairs();
     if (!Done() && !bound_.infeasible) Improve();
     if (GapIsWide()) BoundPairs();
     GraphPlan plan{.draft = search_.best(), .least = *least_};
@@ -178,10 +179,13 @@ class Solver {
   }
 
   void Bound() {
-    const Progress progress = UntilDeadline(0.25);
+    const Progress progress = UntilDeadline(0.15);
     bound_ = BoundOverhead(graph_, options_.budget, options_.offload,
                            [&] { return Done() || progress() >= 1; });
-    // What the pairs will need, if what is known now does not change.
+  }
+
+  // What the pairs will need, if what is known now does not change.
+  void ReserveForPairs() {
     const absl::Duration all = options_.deadline - begin_;
     if (all == absl::InfiniteDuration()) return;
     if (!search_.has_best() || GapIsWide())
