@@ -5,38 +5,58 @@
 namespace ebbtide {
 
 int MaxFlow::AddEdge(int from, int to, int64_t capacity) {
-  const int edge = static_cast<int>(edges_.size());
-  out_[from].push_back(edge);
-  out_[to].push_back(edge + 1);
-  edges_.push_back({to, 0});
-  edges_.push_back({from, 0});
-  capacity_.push_back(capacity);
-  capacity_.push_back(0);
-  return edge;
+  edges_.push_back({from, to, capacity});
+  return static_cast<int>(edges_.size()) - 1;
 }
 
+void MaxFlow::Arrange() {
+  std::fill(first_.begin(), first_.end(), 0);
+  for (const Edge& edge : edges_) {
+    ++first_[edge.from + 1];
+    ++first_[edge.to + 1];
+  }
+  for (size_t k = 1; k < first_.size(); ++k) first_[k] += first_[k - 1];
+  next_.assign(first_.begin(), first_.end() - 1);
+  arcs_.resize(2 * edges_.size());
+  for (Edge& edge : edges_) {
+    edge.arc = next_[edge.from]++;
+    const int back = next_[edge.to]++;
+    arcs_[edge.arc] = {edge.to, back, 0};
+    arcs_[back] = {edge.from, edge.arc, 0};
+  }
+}
+
+void MaxFlow::Restore() {
+  for (const Edge& edge : edges_) {
+    Arc& arc = arcs_[edge.arc];
+    arc.left = edge.capacity;
+    arcs_[arc.back].left = 0;
+  }
+}
+
+// Ends at the sink: no node as far away is on a shortest path.
 bool MaxFlow::Levels(int source, int sink) {
-  level_.assign(out_.size(), -1);
+  std::fill(level_.begin(), level_.end(), -1);
   queue_.assign(1, source);
   level_[source] = 0;
   for (size_t k = 0; k < queue_.size(); ++k) {
-    for (int e : out_[queue_[k]]) {
-      const Edge& edge = edges_[e];
-      if (edge.left == 0 || level_[edge.to] >= 0) continue;
-      level_[edge.to] = level_[queue_[k]] + 1;
-      queue_.push_back(edge.to);
+    const int node = queue_[k];
+    for (int a = first_[node]; a < first_[node + 1]; ++a) {
+      const Arc& arc = arcs_[a];
+      if (arc.left == 0 || level_[arc.to] >= 0) continue;
+      level_[arc.to] = level_[node] + 1;
+      if (arc.to == sink) return true;
+      queue_.push_back(arc.to);
     }
   }
-  return level_[sink] >= 0;
+  return false;
 }
 
-// An edge to the next level with room, or -1.
+// An arc to the next level with room, or -1.
 int MaxFlow::Advance(int node) {
-  for (int& k = next_[node]; k < static_cast<int>(out_[node].size()); ++k) {
-    const Edge& edge = edges_[out_[node][k]];
-    if (edge.left > 0 && level_[edge.to] == level_[node] + 1) {
-      return out_[node][k];
-    }
+  for (int& a = next_[node]; a < first_[node + 1]; ++a) {
+    const Arc& arc = arcs_[a];
+    if (arc.left > 0 && level_[arc.to] == level_[node] + 1) return a;
   }
   return -1;
 }
@@ -44,42 +64,46 @@ int MaxFlow::Advance(int node) {
 // A blocking flow, path by path; no recursion, paths can be long.
 int64_t MaxFlow::Block(int source, int sink) {
   int64_t flow = 0;
-  std::vector<int> path;
+  path_.clear();
   int node = source;
   while (true) {
     if (node == sink) {
-      int64_t least = edges_[path[0]].left;
-      for (int e : path) least = std::min(least, edges_[e].left);
+      int64_t least = arcs_[path_[0]].left;
+      for (int a : path_) least = std::min(least, arcs_[a].left);
       flow += least;
-      size_t full = path.size();
-      for (size_t k = path.size(); k-- > 0;) {
-        edges_[path[k]].left -= least;
-        edges_[path[k] ^ 1].left += least;
-        if (edges_[path[k]].left == 0) full = k;
+      size_t full = path_.size();
+      for (size_t k = path_.size(); k-- > 0;) {
+        Arc& arc = arcs_[path_[k]];
+        arc.left -= least;
+        arcs_[arc.back].left += least;
+        if (arc.left == 0) full = k;
       }
-      path.resize(full);
-      node = path.empty() ? source : edges_[path.back()].to;
+      path_.resize(full);
+      node = path_.empty() ? source : arcs_[path_.back()].to;
       continue;
     }
-    const int edge = Advance(node);
-    if (edge >= 0) {
-      path.push_back(edge);
-      node = edges_[edge].to;
-    } else if (path.empty()) {
+    const int a = Advance(node);
+    if (a >= 0) {
+      path_.push_back(a);
+      node = arcs_[a].to;
+    } else if (path_.empty()) {
       return flow;
     } else {
       level_[node] = -1;  // a dead end
-      node = edges_[path.back() ^ 1].to;
-      path.pop_back();
+      node = arcs_[arcs_[path_.back()].back].to;
+      path_.pop_back();
     }
   }
 }
 
 int64_t MaxFlow::Run(int source, int sink) {
-  for (size_t e = 0; e < edges_.size(); ++e) edges_[e].left = capacity_[e];
+  if (arcs_.empty()) Arrange();
+  Restore();
+  const int nodes = static_cast<int>(first_.size()) - 1;
+  level_.resize(nodes);
   int64_t flow = 0;
   while (Levels(source, sink)) {
-    next_.assign(out_.size(), 0);
+    next_.assign(first_.begin(), first_.end() - 1);
     flow += Block(source, sink);
   }
   return flow;

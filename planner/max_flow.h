@@ -11,12 +11,14 @@ namespace ebbtide {
 
 class MaxFlow {
  public:
-  explicit MaxFlow(int nodes) : out_(nodes) {}
+  explicit MaxFlow(int nodes) : first_(nodes + 1, 0) {}
 
   // Returns the edge, for SetCapacity. Capacities are at least 0 and the sum of
-  // those out of a source stays below 2^63.
+  // those out of a source stays below 2^63. No edge is added after a Run.
   int AddEdge(int from, int to, int64_t capacity);
-  void SetCapacity(int edge, int64_t capacity) { capacity_[edge] = capacity; }
+  void SetCapacity(int edge, int64_t capacity) {
+    edges_[edge].capacity = capacity;
+  }
 
   // The flow from `source` to `sink`. Edges run both ways again at a new call.
   int64_t Run(int source, int sink);
@@ -26,20 +28,30 @@ class MaxFlow {
 
  private:
   struct Edge {
+    int from;
     int to;
+    int64_t capacity;
+    int arc = -1;  // its forward one
+  };
+  struct Arc {
+    int to;
+    int back;  // the arc the other way
     int64_t left;
   };
 
+  void Arrange();
+  void Restore();
   bool Levels(int source, int sink);
   int64_t Block(int source, int sink);
   int Advance(int node);
 
-  std::vector<std::vector<int>> out_;  // edges by node; odd ones run back
   std::vector<Edge> edges_;
-  std::vector<int64_t> capacity_;
+  std::vector<Arc> arcs_;   // by node, so that a node's lie side by side
+  std::vector<int> first_;  // of arcs_, by node, and the end
   std::vector<int> level_;
-  std::vector<int> next_;  // of out_, by node
+  std::vector<int> next_;  // of arcs_, by node
   std::vector<int> queue_;
+  std::vector<int> path_;  // of arcs
 };
 
 }  // namespace ebbtide
