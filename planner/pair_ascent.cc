@@ -159,7 +159,7 @@ PairDecision PairProblem::Branch() const {
     for (int j : {0, 1}) {
       for (int v : window_[j]->values()) {
         if (!window_[j]->IsOpen(v)) continue;
-        const double share = kept_[j][v] / kept_weight_;
+        const double share = kept_[j][v] / std::max(1.0, kept_weight_);
         const double score = (wavering ? std::min(share, 1 - share) : 1.0) *
                              static_cast<double>(graph_.bytes[v]);
         if (score <= best_score) continue;
@@ -182,7 +182,8 @@ void PairProblem::Ascend(int steps, Time upper,
   PairPrices prices = ascent->prices;
   prices.coupling.resize(graph_.values, 0);
   ascent->prices.coupling.resize(graph_.values, 0);
-  // A price without a row would be paid for nothing.
+  // Decisions take rows away; the price of none would be paid without return,
+  // and the bound be wrong.
   std::vector<double> coupling(graph_.values, 0);
   for (int v : coupled_) coupling[v] = prices.coupling[v];
   prices.coupling = coupling;
