@@ -188,8 +188,9 @@ class Solver {
   void ReserveForPairs() {
     const absl::Duration all = options_.deadline - begin_;
     if (all == absl::InfiniteDuration()) return;
-    if (!search_.has_best() || GapIsWide())
+    if (!search_.has_best() || GapIsWide()) {
       search_deadline_ -= all * kPairShare;
+    }
   }
 
   // Where evaluations are counted, pairs of cuts are, and the clock only ends

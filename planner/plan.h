@@ -46,9 +46,11 @@ struct Plan {
   std::string solver;
   Bytes budget{};
   bool feasible = false;
-  Time time = 0;              // the simulator's
-  Bytes peak{};               // the simulator's
-  Time lower_bound_time = 0;  // no plan within the budget is faster
+  Time time = 0;  // the simulator's
+  Bytes peak{};   // the simulator's
+  // No plan within the budget is faster; of checkmate: no plan of its kind
+  // (planner/ilp/checkmate.h).
+  Time lower_bound_time = 0;
   std::string bound_witness;  // the instants that prove it; empty: none needed
   Bytes least_budget{};       // least peak this solver knows a plan for
   std::string floor_witness;  // the instant that needs it, as in FloorResult
