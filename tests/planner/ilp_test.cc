@@ -8,8 +8,8 @@
 #include "planner/simulate.h"
 #include "planner/validate.h"
 #include "tests/planner/graph_oracle.h"
-#include "tests/planner/networks.h"
 #include "tests/planner/profiles.h"
+#include "tests/planner/research_graphs.h"
 
 namespace ebbtide {
 namespace {
@@ -186,7 +186,7 @@ TEST(CheckmateTest, NeverOffloadsAndKeepsToForbiddenRecomputes) {
 
 // 61 forward ops at 40 % take minutes to prove.
 TEST(CheckmateTest, EndsInTimeWithAPlanAndABound) {
-  const Profile p = Gpt(2, 8, 512, 1024, 16, 8000).Finish();
+  const Profile p = Gpt(2, 8, 512, 1024, 16, 8000);
   PlanOptions options = Within(Count(UnmanagedPeak(p)) * 2 / 5);
   options.time_limit = absl::Milliseconds(1500);
   const auto plan = SolveCheckmate(p, options);
@@ -200,7 +200,7 @@ TEST(CheckmateTest, EndsInTimeWithAPlanAndABound) {
 
 // What the graph planner leaves open, 33 forward ops.
 TEST(CheckmateTest, ProvesThePlanOfATransformerLayer) {
-  const Profile p = Gpt(1, 8, 512, 1024, 16, 8000).Finish();
+  const Profile p = Gpt(1, 8, 512, 1024, 16, 8000);
   PlanOptions options = Within(Count(UnmanagedPeak(p)) * 3 / 5);
   const auto plan = SolveCheckmate(p, options);
   ASSERT_EQ(plan.status(), absl::OkStatus());
@@ -213,7 +213,7 @@ TEST(CheckmateTest, ProvesThePlanOfATransformerLayer) {
 }
 
 TEST(CheckmateTest, RefusesWhatIsTooLarge) {
-  const Profile p = Gpt(16, 8, 512, 1024, 16, 50304).Finish();
+  const Profile p = Gpt(16, 8, 512, 1024, 16, 50304);
   const PlanOptions options = Within(Count(UnmanagedPeak(p)) / 2);
   EXPECT_THAT(std::string(SolveCheckmate(p, options).status().message()),
               HasSubstr("variables or more, expected at most"));
