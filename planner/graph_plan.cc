@@ -20,6 +20,24 @@ constexpr int64_t kNoPeak = std::numeric_limits<int64_t>::max();
 constexpr double kPairGap = 0.003;
 constexpr double kPairShare = 0.12;
 
+// What can be offloaded as long as the host tier has room for it.
+class HostBudget {
+ public:
+  explicit HostBudget(const Graph& graph) : graph_(graph) {
+    if (graph.profile->host >= Bytes{}) left_ = Count(graph.profile->host);
+  }
+  bool Take(int v) {
+    if (!graph_.movable[v] || graph_.held[v] >= 0) return false;
+    if (graph_.bytes[v] > left_) return false;
+    left_ -= graph_.bytes[v];
+    return true;
+  }
+
+ private:
+  const Graph& graph_;
+  int64_t left_ = std::numeric_limits<int64_t>::max();
+};
+
 // A share of the time that is left, or of the evaluations.
 class Share {
  public:
@@ -108,8 +126,9 @@ class Solver {
   }
 
   void NoteLeast() {
-    const bool broken = search_.evaluation().broken;
-    const int64_t peak = broken ? kNoPeak : search_.peak();
+    const Evaluation& now = search_.evaluation();
+    const bool valid = !now.broken && HostExcess(graph_, now) == 0;
+    const int64_t peak = valid ? search_.peak() : kNoPeak;
     if (least_.has_value() && peak >= least_peak_) return;
     least_ = search_.draft();
     least_peak_ = peak;
@@ -129,13 +148,13 @@ class Solver {
   Draft Offload(Draft draft) {
     Evaluator evaluator(graph_);
     Evaluation result;
+    HostBudget room(graph_);
     for (int v = 0; v < graph_.values; ++v) {
-      if (!graph_.movable[v] || graph_.held[v] >= 0) continue;
       if (v % 8 == 0) {
         evaluator.Evaluate(draft.bits, draft.offloaded, &result);
         if (result.peak <= options_.budget) return draft;
       }
-      draft.offloaded[v] = 1;
+      draft.offloaded[v] = room.Take(v);
     }
     return draft;
   }
@@ -265,9 +284,8 @@ Draft SolveFloor(const Graph& graph, const GraphPlanOptions& options,
   *peak = kNoPeak;
   const auto consider = [&](Draft draft) {
     if (options.offload) {
-      for (int v = 0; v < graph.values; ++v) {
-        draft.offloaded[v] = graph.movable[v] && graph.held[v] < 0;
-      }
+      HostBudget room(graph);
+      for (int v = 0; v < graph.values; ++v) draft.offloaded[v] = room.Take(v);
     }
     evaluator.Evaluate(draft.bits, draft.offloaded, &result);
     if (result.broken || result.peak >= *peak) return;

@@ -38,6 +38,14 @@ Draft KeepAll(const Graph& graph, bool offload) {
   return draft;
 }
 
+int64_t HostExcess(const Graph& graph, const Evaluation& evaluation) {
+  const Bytes room = graph.profile->host;
+  if (room < Bytes{}) return 0;
+  int64_t bytes = 0;
+  for (int v : evaluation.moved) bytes += graph.bytes[v];
+  return std::max<int64_t>(0, bytes - Count(room));
+}
+
 Evaluator::Evaluator(const Graph& graph)
     : graph_(graph),
       live_(graph.values),

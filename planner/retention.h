@@ -80,6 +80,10 @@ struct Evaluation {
   bool broken = false;
 };
 
+// Bytes by which the plan exceeds the room of the host tier, if that has a
+// limit: all that is offloaded is there at the loss.
+int64_t HostExcess(const Graph& graph, const Evaluation& evaluation);
+
 class Evaluator {
  public:
   explicit Evaluator(const Graph& graph);

@@ -72,6 +72,7 @@ void Search::Evaluate(Evaluation* result, Time* overhead, double* over) {
     if (excess > 0) *over += weight_[t] * excess;
   }
   if (result->broken) *over += 1e3 * budget_;
+  *over += 3.0 * HostExcess(graph_, *result);
   if (!draft_.offloaded.empty() && !result->broken) {
     *overhead += lanes_.Stall(*result);
   }

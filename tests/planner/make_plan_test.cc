@@ -155,6 +155,24 @@ TEST(MakePlanTest, OffloadNeverHurtsAndOftenHelps) {
   EXPECT_GT(helped, 10);
 }
 
+TEST(MakePlanTest, StaysWithinTheRoomOfTheHost) {
+  int less = 0;
+  for (uint32_t seed = 0; seed < 150; ++seed) {
+    Profile p = RandomProfile(seed, 3 + seed % 6, true);
+    const PlanOptions options = Quick(Count(UnmanagedPeak(p)) * 7 / 10);
+    const auto free = MakePlan(p, options);
+    ASSERT_EQ(free.status(), absl::OkStatus()) << seed;
+    p.host = Bytes{static_cast<int64_t>(seed % 12)};
+    const auto plan = MakePlan(p, options);
+    ASSERT_EQ(plan.status(), absl::OkStatus()) << seed;
+    if (free->feasible) less += ValidatePlan(p, *free) != absl::OkStatus();
+    if (!plan->feasible) continue;
+    EXPECT_EQ(ValidatePlan(p, *plan), absl::OkStatus()) << seed;
+    EXPECT_LE(free->lower_bound_time, plan->time) << seed;
+  }
+  EXPECT_GT(less, 10);
+}
+
 // Overheads that an independent prototype of the same model reaches on these
 // networks: 2.64, 6.53 and 15.40 % at 70, 50 and 35 % of the unmanaged peak.
 TEST(MakePlanTest, PlansATransformerCloseToItsLowerBound) {
