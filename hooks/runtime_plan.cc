@@ -129,13 +129,14 @@ MeasuredProfile Runtime::TakeProfile() {
 
 void Runtime::StartPlanning() {
   // Demand eviction makes up for what the prediction misses.
+  const int64_t budget = Count(*settings_.budget);
   const int64_t margin =
-      std::max<int64_t>(Count(*settings_.budget) / 100, 1 << 20);
+      std::min(std::max<int64_t>(budget / 100, 1 << 20), budget / 2);
   // Planning takes a core of the job: no more of it than pays soon.
   const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
   planning_.Start(
       *tape_, TakeProfile(),
-      {.budget = *settings_.budget - Bytes{margin},
+      {.budget = Bytes{budget - margin},
        .time_limit = std::clamp(steps, absl::Seconds(0.5), absl::Seconds(5)),
        .allow_offload = residency_.CanSpill()});
 }

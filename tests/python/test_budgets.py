@@ -38,6 +38,12 @@ def test_a_budget_below_the_floor_is_told_once(zygote: Zygote) -> None:
     assert done.report["over_budget_steps"] == done.report["steps"]
 
 
+def test_a_budget_less_than_the_margin_of_plans_is_planned_for(zygote: Zygote) -> None:
+    done = zygote.same("budgets.chain", RECOMPUTE)
+    (line,) = told(done, "no plan is known")
+    assert "no plan is known for 32.00 KiB; " in line
+
+
 def test_what_spilling_would_lower_the_floor_to_is_told(zygote: Zygote) -> None:
     budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
     kept = zygote.same("budgets.chain_of_noise", budget)
