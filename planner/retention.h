@@ -4,8 +4,9 @@
 // loss: after stage t (at the loss) v stays on the device until its next use,
 // if it is there. What a stage needs and is not there is rebuilt before it:
 // the ops of the missing closure, in their order, intermediate values leaving
-// after their last use unless their bit holds them. Any set of intervals in
-// which values are held can be written like this. Private to the planner.
+// after their last use unless their bit holds them. Any set of intervals that
+// end and begin at uses can be written like this; a value that is rebuilt
+// earlier, while its inputs happen to be there, cannot. Private to the planner.
 #ifndef EBBTIDE_PLANNER_RETENTION_H_
 #define EBBTIDE_PLANNER_RETENTION_H_
 
