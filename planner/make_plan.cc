@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "planner/finish.h"
 #include "planner/graph_plan.h"
 #include "planner/lanes.h"
 #include "planner/plan.h"
 #include "planner/simulate.h"
-#include "planner/validate.h"
 
 namespace ebbtide {
 namespace {
@@ -52,23 +52,10 @@ std::vector<Action> ActionsOf(const Graph& graph, const Draft& draft,
                            &result);
 }
 
-// Fills in the actions and what simulator and validator agree on.
-absl::Status Finish(const Graph& graph, const Draft& draft, Plan* plan) {
-  const Profile& profile = *graph.profile;
-  plan->actions = ActionsOf(graph, draft, Count(plan->budget));
-  const auto simulation = Simulate(profile, plan->actions, plan->budget);
-  if (!simulation.ok()) {
-    return absl::InternalError(absl::StrCat("solver ", plan->solver, ": ",
-                                            simulation.status().message()));
-  }
-  plan->feasible = true;
-  plan->time = simulation->time;
-  plan->peak = simulation->peak;
-  if (auto s = ValidatePlan(profile, *plan); !s.ok()) {
-    return absl::InternalError(
-        absl::StrCat("solver ", plan->solver, ": ", s.message()));
-  }
-  return absl::OkStatus();
+absl::StatusOr<Simulation> Finish(const Graph& graph, const Draft& draft,
+                                  Plan* plan) {
+  return FinishPlan(*graph.profile,
+                    ActionsOf(graph, draft, Count(plan->budget)), plan);
 }
 
 // The instant that needs most under a draft.
@@ -119,9 +106,9 @@ absl::Status Solve(const Graph& graph, const PlanOptions& options,
   plan->floor_witness = Witness(graph, floor);
   plan->lower_bound_time += solved.bound;
   plan->bound_witness = BoundWitness(*graph.profile, solved);
-  if (solved.feasible) return Finish(graph, solved.draft, plan);
+  if (solved.feasible) return Finish(graph, solved.draft, plan).status();
   if (least > Count(options.budget)) return absl::OkStatus();
-  return Finish(graph, floor, plan);
+  return Finish(graph, floor, plan).status();
 }
 
 absl::Status Keep(const Graph& graph, Plan* plan) {
@@ -134,7 +121,7 @@ absl::Status Keep(const Graph& graph, Plan* plan) {
   if (result.broken || plan->least_budget > plan->budget) {
     return absl::OkStatus();
   }
-  return Finish(graph, draft, plan);
+  return Finish(graph, draft, plan).status();
 }
 
 absl::StatusOr<Plan> MakePlanOrThrow(const Profile& profile,
@@ -173,8 +160,7 @@ absl::StatusOr<FloorResult> FloorOrThrow(const Profile& profile,
   Plan plan;
   plan.solver = "floor";
   plan.budget = Bytes{peak};
-  if (auto s = Finish(*graph, draft, &plan); !s.ok()) return s;
-  const auto simulation = Simulate(profile, plan.actions, plan.budget);
+  const auto simulation = Finish(*graph, draft, &plan);
   if (!simulation.ok()) return simulation.status();
   floor.bytes = simulation->peak;
   floor.instant = simulation->peak_instant;

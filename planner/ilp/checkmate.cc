@@ -6,11 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "planner/finish.h"
 #include "planner/ilp/mip.h"
 #include "planner/ilp/model.h"
 #include "planner/ilp/schedule.h"
-#include "planner/simulate.h"
-#include "planner/validate.h"
 
 namespace ebbtide {
 namespace {
@@ -24,24 +23,13 @@ Time ForwardTime(const Graph& graph) {
   return sum;
 }
 
-// Fills in the actions and what simulator and validator agree on.
 absl::Status Finish(const Profile& profile, std::vector<Action> actions,
                     Plan* plan) {
-  const auto simulation = Simulate(profile, actions, plan->budget);
-  if (!simulation.ok()) {
-    return absl::InternalError(
-        absl::StrCat("solver checkmate: ", simulation.status().message()));
-  }
-  plan->feasible = true;
-  plan->actions = std::move(actions);
-  plan->time = simulation->time;
-  plan->peak = simulation->peak;
+  const auto simulation = FinishPlan(profile, std::move(actions), plan);
+  if (!simulation.ok()) return simulation.status();
   if (plan->peak < plan->least_budget) {
     plan->least_budget = plan->peak;
     plan->floor_witness = InstantName(profile, simulation->peak_instant);
-  }
-  if (auto s = ValidatePlan(profile, *plan); !s.ok()) {
-    return absl::InternalError(absl::StrCat("solver checkmate: ", s.message()));
   }
   return absl::OkStatus();
 }
