@@ -202,15 +202,9 @@ def main() -> int:
         print(f"bench fits: {error}", file=sys.stderr)
         return 1
     rows += timed
-    if args.json:
-        shares = [dataclasses.asdict(row) | {"more": row.more} for row in rows]
-        print(json.dumps(shares, indent=1))
-    else:
-        command = " ".join(["./dev bench fits", *sys.argv[1:]])
-        text = f"{harness.provenance(command, SEED)}\n\n{show(rows, line)}"
-        print(text)
-        if not args.quick:
-            harness.publish("A job that fits its budget", text)
+    shares = [dataclasses.asdict(row) | {"more": row.more} for row in rows]
+    section = "A job that fits its budget"
+    harness.report(args, "fits", SEED, shares, show(rows, line), section)
     complaints = [text for row in rows for text in row.complaints()]
     if not line.startswith(CLOSING):
         complaints.append(f"the run ends with {line!r}, not with {CLOSING!r}")

@@ -251,6 +251,29 @@ def bench_parser(doc: str, quick: str) -> argparse.ArgumentParser:
     return p
 
 
+def report(
+    args: argparse.Namespace,
+    bench: str,
+    seed: int,
+    rows: list[dict[str, Any]],
+    body: str,
+    section: str | None,
+) -> None:
+    """Prints `rows` with --json, else `body` below its provenance.
+
+    That becomes a section of RESULTS.md as well, unless it is None or --quick has
+    left something out.
+    """
+    if args.json:
+        print(json.dumps(rows, indent=1))
+        return
+    command = " ".join([f"./dev bench {bench}", *sys.argv[1:]])
+    text = f"{provenance(command, seed)}\n\n{body}"
+    print(text)
+    if section is not None and not args.quick:
+        publish(section, text)
+
+
 def verdict(bench: str, complaints: Sequence[str], check: bool) -> int:
     """Prints which figures do not hold; the exit status of the bench."""
     for complaint in complaints:

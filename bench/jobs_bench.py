@@ -185,15 +185,15 @@ def main() -> int:
     except harness.JobError as error:
         print(f"bench jobs: {error}", file=sys.stderr)
         return 1
-    if args.json:
-        print(json.dumps([dataclasses.asdict(row) for row in rows], indent=1))
-    else:
-        command = " ".join(["./dev bench jobs", *sys.argv[1:]])
-        floors = "\n".join(f"- {note}" for note in notes)
-        text = f"{harness.provenance(command, SEED)}\n\n{show(rows)}\n\n{floors}"
-        print(text)
-        if not args.quick and not args.job:
-            harness.publish("jobs", text)
+    floors = "\n".join(f"- {note}" for note in notes)
+    harness.report(
+        args,
+        "jobs",
+        SEED,
+        [dataclasses.asdict(row) for row in rows],
+        f"{show(rows)}\n\n{floors}",
+        None if args.job else "jobs",
+    )
     complaints = [line for row in rows for line in row.complaints()]
     return harness.verdict("jobs", complaints, args.check)
 

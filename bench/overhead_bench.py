@@ -246,15 +246,8 @@ def main() -> int:
         print(f"bench overhead: {error}", file=sys.stderr)
         return 1
     rows = bench.rows()
-    if args.json:
-        shares = [dataclasses.asdict(row) | {"share": row.share} for row in rows]
-        print(json.dumps(shares, indent=1))
-    else:
-        command = " ".join(["./dev bench overhead", *sys.argv[1:]])
-        text = f"{harness.provenance(command, SEED)}\n\n{show(bench, rows)}"
-        print(text)
-        if not args.quick:
-            harness.publish("Overhead", text)
+    shares = [dataclasses.asdict(row) | {"share": row.share} for row in rows]
+    harness.report(args, "overhead", SEED, shares, show(bench, rows), "Overhead")
     complaints = [line for row in rows for line in row.complaints()]
     complaints += bench.complaints()
     return harness.verdict("overhead", complaints, args.check)

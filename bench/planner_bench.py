@@ -176,14 +176,8 @@ def main() -> int:
     except harness.JobError as error:
         print(f"bench planner: {error}", file=sys.stderr)
         return 1
-    if args.json:
-        print(json.dumps([dataclasses.asdict(row) for row in rows], indent=1))
-    else:
-        command = " ".join(["./dev bench planner", *sys.argv[1:]])
-        text = f"{harness.provenance(command, SEED)}\n\n{show(rows)}"
-        print(text)
-        if not args.quick:
-            harness.publish("Planner", text)
+    values = [dataclasses.asdict(row) for row in rows]
+    harness.report(args, "planner", SEED, values, show(rows), "Planner")
     complaints = [text for row in rows for text in row.complaints()]
     return harness.verdict("planner", complaints, args.check)
 
