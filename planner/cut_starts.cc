@@ -33,16 +33,15 @@ Draft CutStarts::Make(const CutSolution& solution, Rest rest) const {
     draft.bits.SetRow(v, rest == Rest::kHold);
     draft.bits.Set(v, -1, 0);
     if (rest != Rest::kNear) continue;
-    for (size_t k = 0; k < direct_[v].size(); ++k) {
-      const int from = std::max(0, direct_[v][k] - kNear);
-      for (int t = from; t < direct_[v][k]; ++t) draft.bits.Set(v, t, 1);
+    for (int t : direct_[v]) {
+      draft.bits.row(v).Set(std::max(0, t - kNear), t, 1);
     }
   }
   return draft;
 }
 
 int64_t CutStarts::PeakOf(const Draft& draft) {
-  evaluator_.Evaluate(draft.bits, draft.offloaded, &evaluation_);
+  evaluator_.Evaluate(draft, &evaluation_);
   return evaluation_.broken ? std::numeric_limits<int64_t>::max()
                             : evaluation_.peak;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/cut.h"
+#include "planner/evaluator.h"
 #include "planner/graph.h"
 #include "planner/retention.h"
 

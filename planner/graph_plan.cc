@@ -7,7 +7,9 @@
 #include "absl/time/clock.h"
 #include "planner/bound.h"
 #include "planner/cut_starts.h"
+#include "planner/evaluator.h"
 #include "planner/pair_bound.h"
+#include "planner/plan_state.h"
 #include "planner/search.h"
 
 namespace ebbtide {
@@ -126,9 +128,7 @@ class Solver {
   }
 
   void NoteLeast() {
-    const Evaluation& now = search_.evaluation();
-    const bool valid = !now.broken && HostExcess(graph_, now) == 0;
-    const int64_t peak = valid ? search_.peak() : kNoPeak;
+    const int64_t peak = search_.valid() ? search_.peak() : kNoPeak;
     if (least_.has_value() && peak >= least_peak_) return;
     least_ = search_.draft();
     least_peak_ = peak;
@@ -146,17 +146,17 @@ class Solver {
 
   // Offloads kept values, the earliest first, until the budget holds.
   Draft Offload(Draft draft) {
-    Evaluator evaluator(graph_);
-    Evaluation result;
     HostBudget room(graph_);
-    for (int v = 0; v < graph_.values; ++v) {
-      if (v % 8 == 0) {
-        evaluator.Evaluate(draft.bits, draft.offloaded, &result);
-        if (result.peak <= options_.budget) return draft;
-      }
-      draft.offloaded[v] = room.Take(v);
+    PlanState state(graph_, options_.budget);
+    std::fill(draft.offloaded.begin(), draft.offloaded.end(), 0);
+    state.Load(std::move(draft));
+    for (int v = 0; v < graph_.values && state.peak() > options_.budget; ++v) {
+      if (!room.Take(v)) continue;
+      state.SetOffloaded(v, 1);
+      state.Update();
+      state.Commit();
     }
-    return draft;
+    return state.draft();
   }
 
   void FirstPlans() {
@@ -287,7 +287,7 @@ Draft SolveFloor(const Graph& graph, const GraphPlanOptions& options,
       HostBudget room(graph);
       for (int v = 0; v < graph.values; ++v) draft.offloaded[v] = room.Take(v);
     }
-    evaluator.Evaluate(draft.bits, draft.offloaded, &result);
+    evaluator.Evaluate(draft, &result);
     if (result.broken || result.peak >= *peak) return;
     *peak = result.peak;
     best = std::move(draft);
@@ -311,9 +311,9 @@ Draft SolveFloor(const Graph& graph, const GraphPlanOptions& options,
         return part.Done();
       });
       if (!search.has_best()) break;
-      evaluator.Evaluate(search.best().bits, search.best().offloaded, &result);
-      *peak = result.peak;
       best = search.best();
+      evaluator.Evaluate(best, &result);
+      *peak = result.peak;
     }
   }
   return best;

@@ -6,10 +6,22 @@
 #include <deque>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "planner/evaluator.h"
 #include "planner/graph.h"
-#include "planner/retention.h"
 
 namespace ebbtide {
+
+// What a plan does but for its copies, and what it copies. Peaks do not count
+// moved values while they are away.
+struct Traffic {
+  absl::Span<const int64_t> forward_peak;  // of ops
+  absl::Span<const int64_t> stage_peak;    // of stages, as the next
+  absl::Span<const Time> rebuild_time;
+  Time overhead = 0;                 // their sum
+  absl::Span<const Transfer> moved;  // in the order of their release
+};
+Traffic TrafficOf(const Evaluation& evaluation);
 
 // Offloads start at the value's release, in that order. Restores start in the
 // order of first use, as late as hides them behind compute (a backward sweep
@@ -19,9 +31,8 @@ class Lanes {
  public:
   Lanes(const Graph& graph, int64_t budget);
 
-  // Time that the compute lane waits. `result` is the evaluation of the plan:
-  // its moved values are not counted while they are away.
-  Time Stall(const Evaluation& result);
+  // Time that the compute lane waits.
+  Time Stall(const Traffic& traffic);
   // After Stall: values whose restore starts before each stage.
   const std::vector<std::vector<int>>& restore_before() const {
     return restore_before_;
@@ -33,13 +44,13 @@ class Lanes {
     int64_t bytes;
   };
 
-  void Forward(const Evaluation& result);
-  void Queue(const Evaluation& result);
-  void Backward(const Evaluation& result);
+  void Forward(const Traffic& traffic);
+  void Queue(const Traffic& traffic);
+  void Backward(const Traffic& traffic);
   void WaitFor(int64_t live);
-  bool Fits(int v, int t, const Evaluation& result) const;
-  void Restore(int v, int t, const Evaluation& result);
-  Time StageTime(int t, const Evaluation& result) const;
+  bool Fits(const Transfer& move, int t, const Traffic& traffic) const;
+  void Restore(const Transfer& move, int t);
+  Time StageTime(int t, const Traffic& traffic) const;
 
   const Graph& graph_;
   const int64_t budget_;
@@ -49,12 +60,12 @@ class Lanes {
   Time h2d_ = 0;
   int64_t leaving_bytes_ = 0;
   std::deque<Copy> leaving_;
-  std::vector<int> queue_;      // offloaded values in order of first use
-  std::vector<int> wanted_;     // stage before which each would best start
-  std::vector<Time> off_end_;   // of values: end of the offload
-  std::vector<Time> back_end_;  // of values: end of the restore
-  std::vector<int64_t> early_;  // of stages: bytes restored before their use
-  std::vector<Time> start_;     // of stages, without waiting
+  std::vector<Transfer> queue_;  // in order of first use
+  std::vector<int> wanted_;      // stage before which each would best start
+  std::vector<Time> off_end_;    // of values: end of the offload
+  std::vector<Time> back_end_;   // of values: end of the restore
+  std::vector<int64_t> early_;   // of stages: bytes restored before their use
+  std::vector<Time> start_;      // of stages, without waiting
   std::vector<std::vector<int>> restore_before_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "planner/evaluator.h"
 #include "planner/finish.h"
 #include "planner/graph_plan.h"
 #include "planner/lanes.h"
@@ -45,11 +46,10 @@ std::vector<Action> ActionsOf(const Graph& graph, const Draft& draft,
                               int64_t budget) {
   Evaluator evaluator(graph);
   Evaluation result;
-  evaluator.Evaluate(draft.bits, draft.offloaded, &result);
+  evaluator.Evaluate(draft, &result);
   Lanes lanes(graph, budget);
-  lanes.Stall(result);
-  return evaluator.Actions(draft.bits, draft.offloaded, lanes.restore_before(),
-                           &result);
+  lanes.Stall(TrafficOf(result));
+  return evaluator.Actions(draft, lanes.restore_before(), &result);
 }
 
 absl::StatusOr<Simulation> Finish(const Graph& graph, const Draft& draft,
@@ -62,7 +62,7 @@ absl::StatusOr<Simulation> Finish(const Graph& graph, const Draft& draft,
 std::string Witness(const Graph& graph, const Draft& draft) {
   Evaluator evaluator(graph);
   Evaluation result;
-  evaluator.Evaluate(draft.bits, draft.offloaded, &result);
+  evaluator.Evaluate(draft, &result);
   int instant = graph.ops + graph.stages;
   for (int t = graph.stages - 1; t >= 0; --t) {
     if (result.stage_peak[t] == result.peak) instant = graph.ops + t;
@@ -115,7 +115,7 @@ absl::Status Keep(const Graph& graph, Plan* plan) {
   Evaluator evaluator(graph);
   Evaluation result;
   const Draft draft = KeepAll(graph, false);
-  evaluator.Evaluate(draft.bits, draft.offloaded, &result);
+  evaluator.Evaluate(draft, &result);
   plan->least_budget = Bytes{result.peak};
   plan->floor_witness = Witness(graph, draft);
   if (result.broken || plan->least_budget > plan->budget) {

@@ -9,19 +9,15 @@
 namespace ebbtide {
 
 Search::Search(const Graph& graph, int64_t budget, bool rebuild, uint64_t seed,
-               Draft draft)
+               const Draft& draft)
     : graph_(graph),
-      budget_(budget),
       rebuild_(rebuild),
+      budget_(budget),
       rng_(seed),
-      draft_(draft),
-      evaluator_(graph),
-      lanes_(graph, budget),
-      weight_(graph.stages, 1),
+      state_(graph, budget),
       kind_(graph.values),
       direct_(graph.values),
-      events_(graph.values),
-      best_(std::move(draft)) {
+      best_(draft) {
   for (int t = 0; t < graph.stages; ++t) {
     for (int v : graph.needs[t]) direct_[v].push_back(t);
   }
@@ -44,61 +40,69 @@ Search::Search(const Graph& graph, int64_t budget, bool rebuild, uint64_t seed,
       offloaders_.push_back(v);
     }
   }
-  Load(draft_);
+  Load(draft);
 }
 
 void Search::Load(const Draft& draft) {
-  draft_ = draft;
-  for (int v = 0; v < graph_.values; ++v) {
-    if (graph_.pinned[v]) draft_.bits.SetRow(v, 1);
+  if (best_is_now_) {
+    best_ = best();
+    best_is_now_ = false;
+    since_.clear();
   }
-  std::fill(weight_.begin(), weight_.end(), 1);
-  undo_.clear();
-  events_stale_ = true;
-  Evaluate(&now_, &now_overhead_, &now_over_);
+  state_.Load(draft);
+  state_.ResetWeights();
+  now_ = Evaluate();
   NoteBest();
 }
 
-void Search::Evaluate(Evaluation* result, Time* overhead, double* over) {
-  evaluator_.Evaluate(draft_.bits, draft_.offloaded, result);
-  *overhead = result->overhead;
-  *over = 0;
-  int64_t forward = 0;
-  for (int64_t peak : result->forward_peak) forward = std::max(forward, peak);
-  // The whole forward pass counts like three stages.
-  if (forward > budget_) *over += 3.0 * (forward - budget_);
-  for (int t = 0; t < graph_.stages; ++t) {
-    const int64_t excess = result->stage_peak[t] - budget_;
-    if (excess > 0) *over += weight_[t] * excess;
+Draft Search::best() const {
+  if (!best_is_now_) return best_;
+  Draft draft = state_.draft();
+  for (auto old = since_.rbegin(); old != since_.rend(); ++old) {
+    draft.bits.row(old->value) = old->row;
+    if (!draft.offloaded.empty()) draft.offloaded[old->value] = old->offloaded;
   }
-  if (result->broken) *over += 1e3 * budget_;
-  *over += 3.0 * HostExcess(graph_, *result);
-  if (!draft_.offloaded.empty() && !result->broken) {
-    *overhead += lanes_.Stall(*result);
-  }
+  return draft;
+}
+
+Search::Score Search::Evaluate() {
+  ++evaluations_;
+  return {state_.rebuild_time() + state_.Stall(), state_.over()};
 }
 
 void Search::NoteBest() {
-  if (now_over_ > 0 || (has_best_ && now_overhead_ >= best_overhead_)) return;
+  if (now_.over > 0 || (has_best_ && now_.overhead >= best_overhead_)) return;
   has_best_ = true;
-  best_overhead_ = now_overhead_;
-  best_ = draft_;
+  best_overhead_ = now_.overhead;
+  best_is_now_ = true;
+  since_.clear();
 }
 
-void Search::Accept() {
-  std::swap(now_, next_);
-  now_overhead_ = next_overhead_;
-  now_over_ = next_over_;
-  undo_.clear();
-  events_stale_ = true;
+void Search::Accept(const Score& score) {
+  if (best_is_now_) {
+    const auto& changes = state_.changes();
+    since_.insert(since_.end(), changes.begin(), changes.end());
+  }
+  state_.Commit();
+  now_ = score;
   NoteBest();
+  // A list longer than the draft is dearer than the draft.
+  if (best_is_now_ && since_.size() > static_cast<size_t>(graph_.values)) {
+    best_ = best();
+    best_is_now_ = false;
+    since_.clear();
+  }
 }
+
+void Search::Revert() { state_.Revert(); }
 
 void Search::Refill(const Progress& progress) {
-  for (int round = 0; round < 2 && now_over_ <= 0; ++round) {
+  for (int round = 0; round < 2 && fits(); ++round) {
     std::vector<double> saves(graph_.values, 0);
-    for (int i : now_.rebuilt) {
-      for (int v : graph_.outputs[i]) saves[v] += graph_.time[i];
+    for (int t = 0; t < graph_.stages; ++t) {
+      for (int i : state_.work(t).rebuilt) {
+        for (int v : graph_.outputs[i]) saves[v] += graph_.time[i];
+      }
     }
     std::vector<std::pair<double, int>> order;
     for (int v : movers_) {
@@ -108,11 +112,11 @@ void Search::Refill(const Progress& progress) {
     std::sort(order.begin(), order.end());
     for (const auto& [worth, v] : order) {
       if (progress() >= 1) return;
-      undo_.clear();
-      SetRow(v, Row::kKeep);
-      Evaluate(&next_, &next_overhead_, &next_over_);
-      if (next_over_ <= 0 && next_overhead_ <= now_overhead_) {
-        Accept();
+      Treat(v, Treatment::kKeep);
+      state_.Update();
+      const Score next = Evaluate();
+      if (next.over <= 0 && next.overhead <= now_.overhead) {
+        Accept(next);
       } else {
         Revert();
       }
@@ -120,23 +124,12 @@ void Search::Refill(const Progress& progress) {
   }
 }
 
-// Violated stages grow dearer, so that a plan stuck a little above the budget
-// at one stage finds its way out through another.
-void Search::AdaptWeights() {
-  for (int t = 0; t < graph_.stages; ++t) {
-    weight_[t] = now_.stage_peak[t] > budget_
-                     ? std::min(1e6, weight_[t] * 1.3)
-                     : std::max(1.0, weight_[t] * 0.95);
-  }
-  Evaluate(&now_, &now_overhead_, &now_over_);
-}
-
 // The constants are those that planner-research 2, section 2 measured.
 void Search::Anneal(const Progress& progress) {
   if (movers_.empty() && offloaders_.empty()) return;
   const Time base = std::max(1e-9, BaseTime(*graph_.profile));
   const double hottest = std::clamp(0.25 / std::max(1, graph_.ops), 3e-4, 0.02);
-  const Time reference = std::clamp(now_overhead_, 0.01 * base, base);
+  const Time reference = std::clamp(now_.overhead, 0.01 * base, base);
   double price = reference / budget_;
   const double most_price = 10 * base / budget_;
   double temperature = hottest * reference;
@@ -150,22 +143,28 @@ void Search::Anneal(const Progress& progress) {
           std::max(has_best_ ? best_overhead_ : reference, 1e-6 * base);
       temperature = scale * hottest * std::pow(0.05, done);
     }
-    if (k % 256 == 0 && now_over_ > 0) AdaptWeights();
+    // Violated stages grow dearer, so that a plan stuck a little above the
+    // budget at one stage finds its way out through another.
+    if (k % 256 == 0 && now_.over > 0) {
+      state_.Reweigh(1.3, 0.95, 1e6);
+      now_.over = state_.over();
+    }
     if (!Move()) {
       if (++idle >= 10000) return;
       continue;
     }
     idle = 0;
-    Evaluate(&next_, &next_overhead_, &next_over_);
+    state_.Update();
+    const Score next = Evaluate();
     const double change =
-        next_overhead_ - now_overhead_ + price * (next_over_ - now_over_);
+        next.overhead - now_.overhead + price * (next.over - now_.over);
     const double coin = static_cast<double>(rng_() >> 11) * 0x1p-53;
     if (change <= 0 || coin < std::exp(-change / temperature)) {
-      Accept();
+      Accept(next);
     } else {
       Revert();
     }
-    steady = now_over_ > 0 ? std::min(steady, 0) - 1 : std::max(steady, 0) + 1;
+    steady = now_.over > 0 ? std::min(steady, 0) - 1 : std::max(steady, 0) + 1;
     if (steady == -40) price = std::min(price * 1.15, most_price);
     if (steady == 40) price *= 0.87;
     if (std::abs(steady) >= 40) steady = 0;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "planner/graph.h"
-#include "planner/lanes.h"
+#include "planner/plan_state.h"
 #include "planner/retention.h"
 
 namespace ebbtide {
@@ -18,7 +18,7 @@ class Search {
  public:
   // `draft` is the start. Pinned values are kept whatever it says.
   Search(const Graph& graph, int64_t budget, bool rebuild, uint64_t seed,
-         Draft draft);
+         const Draft& draft);
 
   // Replaces the present plan.
   void Load(const Draft& draft);
@@ -28,82 +28,73 @@ class Search {
   void Anneal(const Progress& progress);
 
   // Of the present plan.
-  Time overhead() const { return now_overhead_; }
-  int64_t peak() const { return now_.peak; }
-  bool fits() const { return now_over_ <= 0; }
-  const Evaluation& evaluation() const { return now_; }
-  const Draft& draft() const { return draft_; }
+  Time overhead() const { return now_.overhead; }
+  int64_t peak() const { return state_.peak(); }
+  bool fits() const { return now_.over <= 0; }
+  // Nothing is wrong with it but, perhaps, its peak.
+  bool valid() const { return !state_.broken() && state_.host_excess() == 0; }
+  const Draft& draft() const { return state_.draft(); }
 
   // The best plan within the budget so far; Load does not forget it.
   bool has_best() const { return has_best_; }
   Time best_overhead() const { return best_overhead_; }
-  const Draft& best() const { return best_; }
+  Draft best() const;
 
-  int64_t evaluations() const { return evaluator_.evaluations(); }
+  int64_t evaluations() const { return evaluations_; }
 
  private:
-  enum class Row { kKeep, kHold, kNear, kDrop };
-  struct Undo {
-    int value;
-    int stage;  // kOffloadBit: not a retention bit
-    char bit;
+  enum class Treatment { kKeep, kHold, kNear, kDrop };
+  struct Score {
+    Time overhead = 0;
+    double over = 0;  // bytes above the budget, weighted
   };
 
-  void Evaluate(Evaluation* result, Time* overhead, double* over);
+  Score Evaluate();
   void NoteBest();
   bool Move();
   void Revert();
-  void Accept();
-  void Set(int v, int t, char bit);
-  void SetOffloaded(int v, char bit);
-  void SetRow(int v, Row row);
+  void Accept(const Score& score);
+  void Treat(int v, Treatment treatment);
   int Below(int n) { return static_cast<int>(rng_() % n); }
+  int AnyOf(const std::vector<int>& list) { return list[Below(list.size())]; }
 
   // Moves.
   void FlipOne();
   void DropAtPeak();
   bool HoldRebuilt(int* value, int* stage);
   void HoldAndDrop();
-  void SwapRows();
+  void Swap();
   void CopyRun();
-  void RowRun();
+  void TreatRun();
   void SetAtStage();
   void SetEvents();
+  void RebuildEarly();
   void FlipOffload();
   bool DropAt(int t);
   int PeakStage();
-
-  void IndexEvents();
   int PreviousEvent(int v, int t) const;
-  void AdaptWeights();
 
   const Graph& graph_;
-  const int64_t budget_;
   const bool rebuild_;
+  const int64_t budget_;
   std::mt19937_64 rng_;
-  Draft draft_;
-  Evaluator evaluator_;
-  Lanes lanes_;
-  Evaluation now_;
-  Evaluation next_;
-  Time now_overhead_ = 0;
-  Time next_overhead_ = 0;
-  double now_over_ = 0;
-  double next_over_ = 0;
-  std::vector<double> weight_;  // of stages, on bytes above the budget
-  std::vector<Undo> undo_;
+  PlanState state_;
+  Score now_;
+  int64_t evaluations_ = 0;
 
   std::vector<int> movers_;  // values whose bits matter
   std::vector<int> offloaders_;
   std::vector<int> kind_;                 // of values: same op name and bytes
   std::vector<std::vector<int>> kinds_;   // values of each kind
   std::vector<std::vector<int>> direct_;  // stages that need each value
-  std::vector<std::vector<int>> events_;  // -1 and the stages that touch it
-  bool events_stale_ = true;
 
+  // The best plan is `best_` with the changes of `since_` undone, last first;
+  // or, while best_is_now_, the present plan with them undone.
   bool has_best_ = false;
+  bool best_is_now_ = false;
   Time best_overhead_ = 0;
   Draft best_;
+  std::vector<PlanState::OldRow> since_;
 };
 
 }  // namespace ebbtide

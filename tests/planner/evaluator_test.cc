@@ -1,4 +1,4 @@
-#include "planner/retention.h"
+#include "planner/evaluator.h"
 
 #include <gtest/gtest.h>
 
@@ -11,17 +11,22 @@ namespace {
 
 constexpr Bytes kPlenty{1 << 20};
 
-// A random plan: every bit a coin of the given weight, pinned rows kept.
-Retention RandomBits(const Graph& graph, uint32_t seed) {
+// A random plan: every bit a coin of the given weight, pinned rows kept, a few
+// values rebuilt early.
+Draft RandomDraft(const Graph& graph, uint32_t seed) {
   std::mt19937 rng(seed);
   const uint32_t weight = rng() % 5;
-  Retention bits(graph.values, graph.stages);
+  Draft draft = KeepAll(graph, true);
   for (int v = 0; v < graph.values; ++v) {
+    if (graph.pinned[v]) continue;
     for (int t = -1; t < graph.stages; ++t) {
-      bits.Set(v, t, graph.pinned[v] || rng() % 4 < weight);
+      draft.bits.Set(v, t, rng() % 4 < weight);
+    }
+    if (graph.replayable[graph.op[v]] && rng() % 4 == 0) {
+      draft.bits.row(v).AddEarly(rng() % graph.stages);
     }
   }
-  return bits;
+  return draft;
 }
 
 TEST(RetentionTest, EvaluatorSimulatorAndValidatorAgreeOnRandomPlans) {
@@ -30,11 +35,11 @@ TEST(RetentionTest, EvaluatorSimulatorAndValidatorAgreeOnRandomPlans) {
     const Profile p = RandomProfile(seed, 2 + seed % 9);
     const auto graph = CompileGraph(p, true);
     ASSERT_EQ(graph.status(), absl::OkStatus());
-    const Retention bits = RandomBits(*graph, seed);
+    Draft draft = RandomDraft(*graph, seed);
     Evaluator evaluator(*graph);
     Evaluation result;
     const auto actions = evaluator.Actions(
-        bits, {}, std::vector<std::vector<int>>(graph->stages), &result);
+        draft, std::vector<std::vector<int>>(graph->stages), &result);
     ASSERT_FALSE(result.broken) << seed;
     rebuilt += result.rebuilt.empty() ? 0 : 1;
     const auto verdict = Validate(p, actions, kPlenty);
@@ -58,23 +63,21 @@ TEST(RetentionTest, MovedValuesTakeTheirRoomOnlyBetweenTheirCopies) {
     const Profile p = RandomProfile(seed, 2 + seed % 9, true);
     const auto graph = CompileGraph(p, true);
     ASSERT_EQ(graph.status(), absl::OkStatus());
-    const Retention bits = RandomBits(*graph, seed);
+    Draft draft = RandomDraft(*graph, seed);
     Evaluator evaluator(*graph);
     Evaluation result;
-    evaluator.Evaluate(bits, {}, &result);
-    std::vector<char> offloaded(graph->values, 0);
+    evaluator.Evaluate(draft, &result);
     std::vector<std::vector<int>> restore_before(graph->stages);
     for (int v = 0; v < graph->values; ++v) {
-      if (!graph->movable[v] || graph->held[v] >= 0 || !bits.Get(v, -1) ||
+      if (!graph->movable[v] || graph->held[v] >= 0 || !draft.bits.Get(v, -1) ||
           result.last_use[v] < 0) {
         continue;
       }
-      offloaded[v] = 1;
+      draft.offloaded[v] = 1;
       restore_before[result.first_use[v]].push_back(v);
       ++moved;
     }
-    const auto actions =
-        evaluator.Actions(bits, offloaded, restore_before, &result);
+    const auto actions = evaluator.Actions(draft, restore_before, &result);
     if (result.broken) continue;  // an op with an output on the host
     const auto verdict = Validate(p, actions, kPlenty);
     ASSERT_EQ(verdict.status(), absl::OkStatus()) << seed;
