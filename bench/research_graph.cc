@@ -31,7 +31,6 @@ void Print(const char* name, int layers, double ratio) {
     Time forward = 0;
     for (const Op& op : profile.ops) forward += op.time;
     profile.d2h = profile.h2d = ratio * SavedBytes(profile) / forward;
-    for (Value& value : profile.values) value.movable = value.saved;
   }
   std::printf("%s\n", ProfileToJson(profile).c_str());
 }

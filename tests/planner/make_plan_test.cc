@@ -184,7 +184,7 @@ TEST(MakePlanTest, PlansATransformerCloseToItsLowerBound) {
   } cases[] = {{70, 0.0275}, {50, 0.0670}, {35, 0.1560}};
   for (const auto& c : cases) {
     PlanOptions options;
-    options.budget = Bytes{Count(UnmanagedPeak(p)) * c.budget_percent / 100};
+    options.budget = Bytes{KeepPeak(p) * c.budget_percent / 100};
     options.evaluations = 10000;
     options.time_limit = absl::Seconds(60);
     const auto plan = MakePlan(p, options);
@@ -199,7 +199,7 @@ TEST(MakePlanTest, ClosesTheGapWithAPairOfInstants) {
   // The optimum is 10.916 % of the step; one instant proves 9.83 %.
   const Profile p = ResearchGraph("unet", 2);
   PlanOptions options;
-  options.budget = Bytes{Count(UnmanagedPeak(p)) / 2};
+  options.budget = Bytes{KeepPeak(p) / 2};
   options.evaluations = 20000;
   options.time_limit = absl::Seconds(60);
   const auto plan = MakePlan(p, options);
@@ -218,7 +218,7 @@ TEST(MakePlanTest, OffloadTakesMostOfATransformersOverheadAway) {
   // A lane that moves 30 % of what is saved while the forward pass runs.
   p.d2h = p.h2d = 0.3 * saved / forward;
   PlanOptions options;
-  options.budget = Bytes{Count(UnmanagedPeak(p)) * 35 / 100};
+  options.budget = Bytes{KeepPeak(p) * 35 / 100};
   options.evaluations = 4000;
   options.time_limit = absl::Seconds(60);
   const auto plan = MakePlan(p, options);

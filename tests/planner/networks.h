@@ -7,9 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "planner/plan.h"
 #include "planner/profile.h"
 
 namespace ebbtide {
+
+// Peak of the plan that keeps what is needed later and nothing else, which
+// budgets of networks are shares of. UnmanagedPeak also has the values that no
+// backward needs.
+inline int64_t KeepPeak(const Profile& profile) {
+  const auto plan =
+      MakePlan(profile, {.budget = Bytes{int64_t{1} << 60}, .solver = "keep"});
+  return plan.ok() ? Count(plan->peak) : 0;
+}
 
 class NetworkBuilder {
  public:
@@ -32,17 +42,16 @@ class NetworkBuilder {
     return v;
   }
 
+  // A plan may keep or move any value, also those that no backward needs: they
+  // leave by themselves only where a plan does nothing else with them.
   Profile Finish() {
     const int ops = static_cast<int>(p_.ops.size());
     for (int i = 0; i < ops; ++i) {
-      for (int v : needs_[i]) {
-        Value& value = p_.values[v];
-        value.saved = value.retainable = value.movable = true;
-      }
-      p_.values[i].released = i;
+      Value& value = p_.values[i];
+      value.saved = value.retainable = value.movable = true;
+      value.released = i;
       for (int v : p_.ops[i].inputs) p_.values[v].released = i;
     }
-    CountUnsaved();
     AddStages();
     return p_;
   }
@@ -50,16 +59,6 @@ class NetworkBuilder {
  private:
   static Bytes Whole(double bytes) {
     return Bytes{static_cast<int64_t>(bytes)};
-  }
-
-  // Values that autograd does not save are in `other` while they live.
-  void CountUnsaved() {
-    for (const Value& value : p_.values) {
-      if (value.saved) continue;
-      for (int i = value.op; i <= value.released; ++i) {
-        p_.ops[i].other += value.bytes;
-      }
-    }
   }
 
   // A value's gradient lives from its last reader's backward to its own.

@@ -77,7 +77,7 @@ TEST(PairBoundTest, LiesBetweenOneInstantAndTheExhaustiveSearch) {
   Tally tally;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     const Profile p = RandomNetwork(seed, 5 + seed % 7);
-    const int64_t most = Count(UnmanagedPeak(p));
+    const int64_t most = KeepPeak(p);
     SCOPED_TRACE(seed);
     CheckAgainstOracle(p, most * (70 + seed % 5 * 6) / 100, &tally);
   }
@@ -95,7 +95,7 @@ TEST(PairBoundTest, HoldsForAllThatAProfileCanSay) {
   Tally tally;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     const Profile p = RandomProfile(seed, 3 + seed % 6);
-    const int64_t most = Count(UnmanagedPeak(p));
+    const int64_t most = KeepPeak(p);
     for (int percent : {95, 85, 75, 65}) {
       SCOPED_TRACE(absl::StrCat(seed, " at ", percent));
       const int64_t budget = std::max<int64_t>(1, most * percent / 100);
@@ -116,7 +116,7 @@ TEST(PairBoundTest, NoPlanThatMovesValuesIsFaster) {
                               : RandomNetwork(seed, 5 + seed % 7);
     if (seed % 2 == 1) p.d2h = p.h2d = 0.05 * (1 + seed % 11);
     PlanOptions options;
-    options.budget = Bytes{Count(UnmanagedPeak(p)) * 7 / 10};
+    options.budget = Bytes{KeepPeak(p) * 7 / 10};
     options.evaluations = 1500;
     const auto plan = MakePlan(p, options);
     ASSERT_EQ(plan.status(), absl::OkStatus()) << seed;
@@ -135,7 +135,7 @@ TEST(PairBoundTest, NoPlanThatMovesValuesIsFaster) {
 TEST(PairBoundTest, IsTheSameEachTime) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     const Profile p = RandomNetwork(seed, 14);
-    const int64_t budget = Count(UnmanagedPeak(p)) * 95 / 100;
+    const int64_t budget = KeepPeak(p) * 95 / 100;
     const Bounds one = BoundsOf(p, budget, false, BaseTime(p), 2000);
     const Bounds two = BoundsOf(p, budget, false, BaseTime(p), 2000);
     EXPECT_EQ(one.pair.overhead, two.pair.overhead);
@@ -148,7 +148,7 @@ TEST(PairBoundTest, IsTheSameEachTime) {
 
 TEST(PairBoundTest, IsNeverAboveTheKnownPlan) {
   const Profile p = ResearchGraph("unet", 2);
-  const int64_t budget = Count(UnmanagedPeak(p)) * 40 / 100;
+  const int64_t budget = KeepPeak(p) * 40 / 100;
   const Time upper = 0.15 * BaseTime(p);
   EXPECT_EQ(BoundsOf(p, budget, false, upper, 2000).pair.overhead, upper);
 }
@@ -180,7 +180,7 @@ TEST(PairBoundTest, ReachesThePublishedBounds) {
     SCOPED_TRACE(absl::StrCat(row.name, row.layers, " ", row.budget_percent));
     const Profile p = ResearchGraph(row.name, row.layers);
     const double percent = BaseTime(p) / 100;
-    const int64_t budget = Count(UnmanagedPeak(p)) * row.budget_percent / 100;
+    const int64_t budget = KeepPeak(p) * row.budget_percent / 100;
     // Figures of the last three columns are rounded to 0.01.
     const Bounds b =
         BoundsOf(p, budget, false, (row.known + 0.005) * percent, row.steps);
