@@ -9,6 +9,10 @@ using Do = Action::Do;
 
 constexpr int kByStage = 1 << 30;  // read by the stage itself, after all ops
 
+// Plans that run more ops again are given up: dropping every value of a graph
+// of n ops runs n * n / 2.
+constexpr size_t kMostRebuilt = 4 << 20;
+
 // Of resident_.
 constexpr char kAway = 0;
 constexpr char kCounted = 1;
@@ -81,7 +85,15 @@ void Evaluator::Follow(const Retention& retention, Evaluation* result) {
         graph_.held[v] >= 0 || (graph_.keepable[v] && retention.Get(v, -1));
     for (int t : retention.row(v).early()) early_[t].push_back(v);
   }
-  for (int t = 0; t < graph_.stages; ++t) FollowStage(retention, t, result);
+  for (int t = 0; t < graph_.stages; ++t) {
+    if (result->rebuilt.size() <= kMostRebuilt) {
+      FollowStage(retention, t, result);
+      continue;
+    }
+    result->broken = true;
+    result->rebuilt_begin.push_back(static_cast<int>(result->rebuilt.size()));
+    result->touched_begin.push_back(static_cast<int>(result->touched.size()));
+  }
 }
 
 void Evaluator::FollowStage(const Retention& retention, int t,

@@ -40,7 +40,8 @@ struct Evaluation {
   int64_t peak = 0;                   // of both passes and the tail
   // Something was needed that can be neither there nor rebuilt, an op was run
   // again with an output on the host, or a moved value is asked for early,
-  // which nothing would wait for.
+  // which nothing would wait for. Also where millions of ops are run again:
+  // such plans are not followed to their end.
   bool broken = false;
 };
 

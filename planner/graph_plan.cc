@@ -81,6 +81,7 @@ class Solver {
         options_(options),
         search_(graph, options.budget, options.rebuild, options.seed,
                 KeepAll(graph, options.offload)),
+        evaluator_(graph),
         search_deadline_(options.deadline) {}
 
   GraphPlan Run() {
@@ -135,6 +136,8 @@ class Solver {
   }
 
   void Try(Draft draft) {
+    evaluator_.Evaluate(draft, &evaluation_);
+    if (evaluation_.broken) return;
     search_.Load(draft);
     NoteLeast();
     // Where no plan is within the budget, bytes above it are dear.
@@ -261,6 +264,8 @@ class Solver {
   const Graph& graph_;
   const GraphPlanOptions options_;
   Search search_;
+  Evaluator evaluator_;
+  Evaluation evaluation_;
   std::vector<Start> starts_;
   const absl::Time begin_ = absl::Now();
   absl::Time search_deadline_;

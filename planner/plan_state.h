@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "planner/blocked_peaks.h"
 #include "planner/graph.h"
 #include "planner/lanes.h"
 #include "planner/retention.h"
@@ -85,7 +86,8 @@ class PlanState {
   const Draft& draft() const { return draft_; }
   const Events& events(int v) const { return events_[v]; }
   const StageWork& work(int t) const { return work_[t]; }
-  const std::vector<int64_t>& stage_peaks() const { return stage_peak_; }
+  int64_t stage_peak(int t) const { return stage_peak_[t]; }
+  int HighestStage() const;  // the first of the highest peak
 
   Time rebuild_time() const { return total_.time; }
   int64_t peak() const;
@@ -109,11 +111,12 @@ class PlanState {
   void ResetWeights();
 
  private:
-  static constexpr int kBlock = 64;  // stages, ops
+  static constexpr int kBlock = BlockedPeaks::kBlock;
 
   // Sums and maxima over a block of stages.
   struct Block {
     Time time = 0;
+    bool time_known = false;
     double over = 0;
     int64_t peak = 0;
     int rebuilt = 0;
@@ -161,6 +164,7 @@ class PlanState {
   int Pop();
   void Close(int t);
   void Use(int v, int t, StageWork* work);
+  void SortMarked(std::vector<int>* ops);
   void MoveEvents(int t, const StageWork& was, const StageWork& is);
   void InsertEvent(int v, int t, char used);
   void EraseEvent(int v, int t);
@@ -177,7 +181,7 @@ class PlanState {
   int64_t RiseOfRebuilding(int t, int64_t* there);
   void SumBlocks();
   void SumStages(int block);
-  void SumForward(int block);
+  void CountWork(int t, int sign);
 
   const Graph& graph_;
   const int64_t budget_;
@@ -186,12 +190,11 @@ class PlanState {
   std::vector<Events> events_;                      // of values
   std::vector<StageWork> work_;                     // of stages
   std::vector<absl::InlinedVector<int, 2>> early_;  // values by stage
-  std::vector<int64_t> forward_peak_;               // of ops
-  std::vector<int64_t> stage_peak_;                 // of stages
+  BlockedPeaks forward_peak_;                       // of ops
+  BlockedPeaks stage_peak_;                         // of stages
   std::vector<Time> rebuild_time_;                  // of stages
   std::vector<double> weight_;                      // of stages
   std::vector<Block> blocks_;                       // of stages
-  std::vector<int64_t> forward_blocks_;             // peaks
   Block total_;                                     // of stages
   int64_t forward_most_ = 0;
   int64_t tail_ = 0;
@@ -200,7 +203,6 @@ class PlanState {
   std::vector<int64_t> base_forward_;  // peaks with nothing kept or rebuilt
   std::vector<int64_t> base_stage_;    // bytes that are there anyway
   std::vector<int> by_release_;        // movable values
-  std::vector<Transfer> moved_;        // for Stall
 
   // Since the last Commit or Revert.
   std::vector<OldRow> rows_;
@@ -218,15 +220,16 @@ class PlanState {
   std::vector<int> queue_;            // a heap of stages
   std::vector<char> rise_stale_;      // of stages
   std::vector<int> stale_;            // those stages
-  std::vector<char> block_stale_;
-  std::vector<char> forward_stale_;
-  std::vector<char> mark_;     // of values
-  std::vector<int> marked_;    // those values
-  std::vector<char> op_mark_;  // of ops
-  std::vector<char> there_;    // of values, within a stage
-  std::vector<char> stays_;    // of values, after it
+  std::vector<char> mark_;            // of values
+  std::vector<int> marked_;           // those values
+  std::vector<char> op_mark_;         // of ops
+  std::vector<char> there_;           // of values, within a stage
+  std::vector<char> stays_;           // of values, after it
   std::vector<int> last_read_;
   std::vector<int> missing_;  // ops whose inputs are to be looked at
+  std::vector<Transfer> moved_;
+  std::vector<int64_t> forward_flat_;
+  std::vector<int64_t> stage_flat_;
 };
 
 }  // namespace ebbtide

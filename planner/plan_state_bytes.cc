@@ -20,18 +20,17 @@ PlanState::PlanState(const Graph& graph, int64_t budget)
       events_(graph.values),
       work_(graph.stages),
       early_(graph.stages),
+      forward_peak_({}),
+      stage_peak_({}),
       rebuild_time_(graph.stages, 0),
       weight_(graph.stages, 1),
       blocks_((graph.stages + kBlock - 1) / kBlock),
-      forward_blocks_((graph.ops + kBlock - 1) / kBlock, 0),
       base_forward_(graph.other),
       base_stage_(graph.stages, 0),
       row_changed_(graph.values, 0),
       events_changed_(graph.values, 0),
       queued_(graph.stages, 0),
       rise_stale_(graph.stages, 0),
-      block_stale_(blocks_.size(), 1),
-      forward_stale_(forward_blocks_.size(), 1),
       mark_(graph.values, 0),
       op_mark_(graph.ops, 0),
       there_(graph.values, 0),
@@ -90,11 +89,26 @@ Time PlanState::Stall() {
                      [](const Event& event) { return event.used; });
     if (use != events.end()) moved_.push_back({v, use->stage});
   }
-  return lanes_.Stall({.forward_peak = forward_peak_,
-                       .stage_peak = stage_peak_,
+  if (moved_.empty()) return 0;
+  const auto flatten = [](const BlockedPeaks& peaks,
+                          std::vector<int64_t>* flat) {
+    flat->resize(peaks.size());
+    for (int k = 0; k < peaks.size(); ++k) (*flat)[k] = peaks[k];
+    return absl::MakeConstSpan(*flat);
+  };
+  return lanes_.Stall({.forward_peak = flatten(forward_peak_, &forward_flat_),
+                       .stage_peak = flatten(stage_peak_, &stage_flat_),
                        .rebuild_time = rebuild_time_,
                        .overhead = total_.time,
                        .moved = moved_});
+}
+
+int PlanState::HighestStage() const {
+  size_t b = 0;
+  while (blocks_[b].peak < total_.peak) ++b;
+  int t = static_cast<int>(b) * kBlock;
+  while (stage_peak_[t] < total_.peak) ++t;
+  return t;
 }
 
 void PlanState::Reweigh(double up, double down, double most) {
@@ -102,15 +116,11 @@ void PlanState::Reweigh(double up, double down, double most) {
     weight_[t] = stage_peak_[t] > budget_ ? std::min(most, weight_[t] * up)
                                           : std::max(1.0, weight_[t] * down);
   }
-  std::fill(block_stale_.begin(), block_stale_.end(), 1);
+  for (int b = 0; b < stage_peak_.blocks(); ++b) SumStages(b);
   SumBlocks();
 }
 
-void PlanState::ResetWeights() {
-  std::fill(weight_.begin(), weight_.end(), 1);
-  std::fill(block_stale_.begin(), block_stale_.end(), 1);
-  SumBlocks();
-}
+void PlanState::ResetWeights() { Reweigh(1, 0, 1); }
 
 // Where bits of v hold it: from events that have a use after them.
 PlanState::Away PlanState::AwayOf(char offloaded, const Row& row) {
@@ -178,13 +188,8 @@ void PlanState::Hold(int v, const Interval& interval, int sign) {
 }
 
 void PlanState::Add(const Added& added, int sign) {
-  std::vector<int64_t>& peaks = added.forward ? forward_peak_ : stage_peak_;
-  std::vector<char>& stale = added.forward ? forward_stale_ : block_stale_;
-  const int64_t bytes = sign * added.bytes;
-  for (int k = added.begin; k < added.end; ++k) peaks[k] += bytes;
-  if (added.begin >= added.end) return;
-  std::fill(stale.begin() + added.begin / kBlock,
-            stale.begin() + (added.end - 1) / kBlock + 1, 1);
+  BlockedPeaks& peaks = added.forward ? forward_peak_ : stage_peak_;
+  peaks.Add(added.begin, added.end, sign * added.bytes);
 }
 
 // The peak of stage t above what is there when it begins, anew.
@@ -247,43 +252,40 @@ int64_t PlanState::RiseOfRebuilding(int t, int64_t* there) {
   return rise;
 }
 
-void PlanState::SumStages(int block) {
-  Block& sum = blocks_[block];
-  sum = {};
-  const int end = std::min((block + 1) * kBlock, graph_.stages);
-  for (int t = block * kBlock; t < end; ++t) {
-    sum.time += rebuild_time_[t];
-    sum.peak = std::max(sum.peak, stage_peak_[t]);
+// Weighted bytes above the budget of a block.
+void PlanState::SumStages(int b) {
+  Block& block = blocks_[b];
+  block.peak = stage_peak_.Peak(b);
+  block.over = 0;
+  if (block.peak <= budget_) return;
+  const int end = std::min((b + 1) * kBlock, graph_.stages);
+  for (int t = b * kBlock; t < end; ++t) {
     const int64_t excess = stage_peak_[t] - budget_;
-    if (excess > 0) sum.over += weight_[t] * static_cast<double>(excess);
-    sum.rebuilt += static_cast<int>(work_[t].rebuilt.size());
-    sum.broken += work_[t].broken;
+    if (excess > 0) block.over += weight_[t] * static_cast<double>(excess);
   }
-}
-
-void PlanState::SumForward(int block) {
-  const auto begin = forward_peak_.begin() + block * kBlock;
-  const auto end =
-      forward_peak_.begin() + std::min((block + 1) * kBlock, graph_.ops);
-  forward_blocks_[block] = std::max<int64_t>(0, *std::max_element(begin, end));
 }
 
 void PlanState::SumBlocks() {
   total_ = {};
-  for (size_t b = 0; b < blocks_.size(); ++b) {
-    if (block_stale_[b]) SumStages(static_cast<int>(b));
-    block_stale_[b] = 0;
-    total_.time += blocks_[b].time;
-    total_.over += blocks_[b].over;
-    total_.peak = std::max(total_.peak, blocks_[b].peak);
-    total_.rebuilt += blocks_[b].rebuilt;
-    total_.broken += blocks_[b].broken;
+  for (int b = 0; b < stage_peak_.blocks(); ++b) {
+    Block& block = blocks_[b];
+    if (stage_peak_.TakeChanged(b)) SumStages(b);
+    if (!block.time_known) {
+      const auto begin = rebuild_time_.begin() + b * kBlock;
+      const auto end = rebuild_time_.begin() +
+                       std::min<size_t>((b + 1) * kBlock, graph_.stages);
+      block.time = std::accumulate(begin, end, Time{0});
+      block.time_known = true;
+    }
+    total_.time += block.time;
+    total_.over += block.over;
+    total_.peak = std::max(total_.peak, block.peak);
+    total_.rebuilt += block.rebuilt;
+    total_.broken += block.broken;
   }
   forward_most_ = 0;
-  for (size_t b = 0; b < forward_blocks_.size(); ++b) {
-    if (forward_stale_[b]) SumForward(static_cast<int>(b));
-    forward_stale_[b] = 0;
-    forward_most_ = std::max(forward_most_, forward_blocks_[b]);
+  for (int b = 0; b < forward_peak_.blocks(); ++b) {
+    forward_most_ = std::max(forward_most_, forward_peak_.Peak(b));
   }
 }
 

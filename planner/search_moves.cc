@@ -29,15 +29,11 @@ int Search::PreviousEvent(int v, int t) const {
 
 // A stage with a high peak: the highest of a few, or of all.
 int Search::PeakStage() {
-  const std::vector<int64_t>& peaks = state_.stage_peaks();
-  if (Below(2) == 0) {
-    return static_cast<int>(std::max_element(peaks.begin(), peaks.end()) -
-                            peaks.begin());
-  }
+  if (Below(2) == 0) return state_.HighestStage();
   int best = Below(graph_.stages);
   for (int k = 4 + Below(12); k > 0; --k) {
     const int t = Below(graph_.stages);
-    if (peaks[t] > peaks[best]) best = t;
+    if (state_.stage_peak(t) > state_.stage_peak(best)) best = t;
   }
   return best;
 }
@@ -88,12 +84,11 @@ void Search::HoldAndDrop() {
   int v = 0;
   int t = 0;
   if (!HoldRebuilt(&v, &t)) return;
-  const std::vector<int64_t>& peaks = state_.stage_peaks();
   const int event = PreviousEvent(v, t);
   int worst = t;
   for (int k = std::min(t - event, 6); k > 0; --k) {
     const int s = std::max(0, event + 1 + Below(t - event));
-    if (peaks[s] > peaks[worst]) worst = s;
+    if (state_.stage_peak(s) > state_.stage_peak(worst)) worst = s;
   }
   for (int k = 1 + Below(2); k > 0; --k) DropAt(worst);
 }
