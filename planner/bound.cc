@@ -1,6 +1,7 @@
 #include "planner/bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace ebbtide {
@@ -15,11 +16,7 @@ class OneInstant {
       : problem_(std::move(problem)),
         room_(budget - problem_.fixed()),
         host_(std::move(host)) {
-    least_host_ = host_[0].bytes;
-    for (const HostRoom& h : host_) {
-      least_host_ = std::min(least_host_, h.bytes);
-      moves_ = moves_ || h.bytes > 0 || h.rate > 0;
-    }
+    for (const HostRoom& h : host_) moves_ = moves_ || h.bytes > 0 || Grows(h);
   }
 
   InstantBound Run(bool* infeasible) {
@@ -29,7 +26,7 @@ class OneInstant {
     }
     if (!moves_) problem_.SetRoom(room_);
     CutSolution many = problem_.Solve(0);
-    if (many.kept <= room_ + least_host_) return best_;
+    if (Fits(many)) return best_;
     CutSolution few = problem_.Solve(-1);
     BoundByBytes(few.kept, infeasible);
     if (*infeasible || few.kept >= many.kept) return best_;
@@ -42,7 +39,13 @@ class OneInstant {
       const double line = many.cost + price * many.kept;
       const double value = middle.cost + price * middle.kept;
       if (value >= line * (1 - 1e-12)) break;
-      (middle.kept > room_ + least_host_ ? many : few) = middle;
+      (Fits(middle) ? few : many) = middle;
+    }
+    // Beyond this price moving is cheaper than rebuilding at any price.
+    for (const HostRoom& h : host_) {
+      if (best_.price * h.per_before <= 1) continue;
+      const double price = 1 / h.per_before;
+      Note(problem_.Solve(price).value, price);
     }
     return best_;
   }
@@ -50,13 +53,30 @@ class OneInstant {
  private:
   static constexpr int kRounds = 20;
 
-  // No overhead below x satisfies value - price (room + host(x)) <= x.
+  static bool Grows(const HostRoom& h) {
+    return h.per_before > 0 || h.per_after > 0;
+  }
+
+  // Without more overhead after the instant than the bound so far.
+  bool Fits(const CutSolution& solution) const {
+    double host = HUGE_VAL;
+    for (const HostRoom& h : host_) {
+      host = std::min(host, h.bytes + h.per_after * best_.overhead);
+    }
+    return static_cast<double>(solution.kept - room_) <= host;
+  }
+
+  // A plan with overhead a before the instant and b after it rebuilds for at
+  // least missing - price (per_before a + per_after b), and for at most b: the
+  // sum of both is least where all of it is of the kind that helps more.
   void Note(double value, double price) {
     for (const HostRoom& h : host_) {
-      const double x =
-          (value * kSafe - price * (room_ + h.bytes)) / (1 + price * h.rate);
-      if (x * kSafe <= best_.overhead) continue;
-      best_.overhead = x * kSafe;
+      const double missing = value * kSafe - price * (room_ + h.bytes);
+      const double help =
+          std::max(price * h.per_before, 1 + price * h.per_after);
+      const double x = missing / help * kSafe;
+      if (x <= best_.overhead) continue;
+      best_.overhead = x;
       best_.price = price;
     }
   }
@@ -66,10 +86,11 @@ class OneInstant {
     for (const HostRoom& h : host_) {
       const double missing = kept - room_ - h.bytes;
       if (missing <= 0) continue;
-      if (h.rate <= 0) {
-        *infeasible = true;
+      if (Grows(h)) {
+        best_.overhead = std::max(
+            best_.overhead, missing / (h.per_before + h.per_after) * kSafe);
       } else {
-        best_.overhead = std::max(best_.overhead, missing / h.rate * kSafe);
+        *infeasible = true;
       }
     }
   }
@@ -77,7 +98,6 @@ class OneInstant {
   CutProblem problem_;
   const int64_t room_;
   const std::vector<HostRoom> host_;
-  double least_host_ = 0;
   bool moves_ = false;
   InstantBound best_;
 };
@@ -115,10 +135,11 @@ std::vector<HostRoom> HostRooms(const Graph& graph, bool offload, int instant) {
   for (int t = 0; t < graph.stages; ++t) {
     (graph.ops + t < instant ? before : after) += profile.stages[t].time;
   }
-  std::vector<HostRoom> rooms = {{profile.d2h * before, profile.d2h},
-                                 {profile.h2d * after, profile.h2d}};
+  std::vector<HostRoom> rooms = {
+      {.bytes = profile.d2h * before, .per_before = profile.d2h},
+      {.bytes = profile.h2d * after, .per_after = profile.h2d}};
   if (profile.host >= Bytes{}) {
-    rooms.push_back({static_cast<double>(Count(profile.host)), 0});
+    rooms.push_back({.bytes = static_cast<double>(Count(profile.host))});
   }
   return rooms;
 }

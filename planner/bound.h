@@ -3,8 +3,10 @@
 //
 // Offload is extra room: by an instant the D2H lane has moved at most its rate
 // times the time so far, which is the time of the ops and stages before it and
-// at most the whole overhead; the H2D lane has as much time after it. Private
-// to the planner.
+// the overhead before it; the H2D lane has the time after it. What the cut
+// counts is rebuilt after the instant and gives the D2H lane no time: to move
+// more there, a plan waits or rebuilds before the instant, on top of the cut.
+// Private to the planner.
 #ifndef EBBTIDE_PLANNER_BOUND_H_
 #define EBBTIDE_PLANNER_BOUND_H_
 
@@ -30,11 +32,12 @@ struct OverheadBound {
   std::vector<InstantBound> instants;  // all that were looked at
 };
 
-// Bytes that may be on the host at an instant: `bytes` and `rate` more per
-// unit of overhead.
+// Bytes that may be on the host at an instant: `bytes`, and as many more per
+// unit of overhead before and after it.
 struct HostRoom {
   double bytes = 0;
-  double rate = 0;
+  double per_before = 0;
+  double per_after = 0;
 };
 
 // All of them hold at once; one of zeros where nothing can be offloaded.

@@ -21,6 +21,12 @@ std::vector<int> Wanted(const Graph& graph, const WindowCut& second) {
   return wanted;
 }
 
+// What a unit of overhead does for the bytes on the host at instant `window`
+// in part 0 (before both instants), 1 (between them) or 2 (after both).
+double Growth(const HostRoom& host, int window, int part) {
+  return part <= window ? host.per_before : host.per_after;
+}
+
 }  // namespace
 
 PairProblem::PairProblem(const Graph& graph, int64_t budget, bool offload,
@@ -34,7 +40,8 @@ PairProblem::PairProblem(const Graph& graph, int64_t budget, bool offload,
              Wanted(graph, second_)),
       weight_(graph.values) {
   for (const auto& rooms : host_) {
-    for (const HostRoom& h : rooms) moves_ = moves_ || h.bytes + h.rate > 0;
+    for (const HostRoom& h : rooms)
+      moves_ = moves_ || h.bytes + h.per_before + h.per_after > 0;
   }
   for (int v = 0; v < graph.values; ++v) {
     const double share = static_cast<double>(graph.bytes[v]) / budget;
@@ -85,9 +92,11 @@ void PairProblem::FindCoupled() {
   }
 }
 
-// The bound at these prices. With offload the room grows with the overhead x
-// itself: no x below the bound satisfies
-//     cuts - rewards - price (room + bytes + rate x) <= x.
+// The bound at these prices. With parts x0, x1 and x2 of the overhead the cuts
+// say that
+//     x1 + x2 >= cuts - rewards - sum of price (room + bytes + growth x),
+// so that the sum of the three is least where all of it is the part with the
+// largest factor in this row.
 Time PairProblem::Lower(const PairPrices& prices) {
   double value = first_.Solve(
       {.per_byte = prices.per_byte[0], .reward = &prices.coupling});
@@ -99,25 +108,33 @@ Time PairProblem::Lower(const PairPrices& prices) {
     terms += prices.coupling[v];
   }
   Time best = 0;
+  part_ = 2;
   for (const HostRoom& one : host_[0]) {
     for (const HostRoom& two : host_[1]) {
       const double paid[2] = {prices.per_byte[0] * (room_[0] + one.bytes),
                               prices.per_byte[1] * (room_[1] + two.bytes)};
       const double all = terms + std::abs(paid[0]) + std::abs(paid[1]);
-      const double rate =
-          prices.per_byte[0] * one.rate + prices.per_byte[1] * two.rate;
-      const double x = (value - paid[0] - paid[1] - kMargin * all) / (1 + rate);
-      best = std::max(best, x);
+      const double missing = value - paid[0] - paid[1] - kMargin * all;
+      double factor[3];
+      for (int part : {0, 1, 2}) {
+        factor[part] = (part > 0) + prices.per_byte[0] * Growth(one, 0, part) +
+                       prices.per_byte[1] * Growth(two, 1, part);
+      }
+      const auto* most = std::max_element(factor, factor + 3);
+      if (missing / *most <= best) continue;
+      best = missing / *most;
+      part_ = static_cast<int>(most - factor);
     }
   }
   return best;
 }
 
-// Bytes kept beyond the room at an overhead of `bound`.
+// Bytes kept beyond the room at an overhead of `bound`, all in the part that
+// helps most.
 double PairProblem::Excess(int window, Time bound) const {
   double room = HUGE_VAL;
   for (const HostRoom& h : host_[window]) {
-    room = std::min(room, h.bytes + h.rate * bound);
+    room = std::min(room, h.bytes + Growth(h, window, part_) * bound);
   }
   return static_cast<double>(window_[window]->KeptBytes()) - room_[window] -
          room;

@@ -18,7 +18,9 @@
 // the host and used again from there: a value on the host at the second instant
 // was on the device or the host at the first, or rebuilt between them, so the
 // rows hold, and the bytes that the lanes can have moved by each instant are
-// extra room there (planner/bound.h).
+// extra room there (planner/bound.h). The overhead has three parts, before,
+// between and after the instants: those between and after pay for what the cuts
+// rebuild, and each gives a lane time at an instant or does not.
 #ifndef EBBTIDE_PLANNER_PAIR_ASCENT_H_
 #define EBBTIDE_PLANNER_PAIR_ASCENT_H_
 
@@ -85,6 +87,7 @@ class PairProblem {
   const int64_t budget_;
   std::vector<HostRoom> host_[2];
   bool moves_ = false;
+  int part_ = 0;      // of the overhead, that helped most in the last bound
   WindowCut second_;  // before first_, which must know its values
   WindowCut first_;
   WindowCut* window_[2] = {&first_, &second_};
