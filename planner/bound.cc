@@ -4,6 +4,8 @@
 #include <cmath>
 #include <vector>
 
+#include "planner/host_room.h"
+
 namespace ebbtide {
 namespace {
 
@@ -124,34 +126,15 @@ std::vector<int> InstantOrder(const Graph& graph) {
 
 }  // namespace
 
-std::vector<HostRoom> HostRooms(const Graph& graph, bool offload, int instant) {
-  const Profile& profile = *graph.profile;
-  if (!offload || profile.d2h <= 0 || profile.h2d <= 0) return {{}};
-  Time before = 0;
-  Time after = 0;
-  for (int i = 0; i < graph.ops; ++i) {
-    (i < instant ? before : after) += profile.ops[i].time;
-  }
-  for (int t = 0; t < graph.stages; ++t) {
-    (graph.ops + t < instant ? before : after) += profile.stages[t].time;
-  }
-  std::vector<HostRoom> rooms = {
-      {.bytes = profile.d2h * before, .per_before = profile.d2h},
-      {.bytes = profile.h2d * after, .per_after = profile.h2d}};
-  if (profile.host >= Bytes{}) {
-    rooms.push_back({.bytes = static_cast<double>(Count(profile.host))});
-  }
-  return rooms;
-}
-
 OverheadBound BoundOverhead(const Graph& graph, int64_t budget, bool offload,
                             const std::function<bool()>& stop) {
   OverheadBound bound;
   bound.infeasible = Count(graph.profile->tail) > budget;
+  const HostRooms host(graph, offload);
   for (int instant : InstantOrder(graph)) {
     if (bound.infeasible || stop()) break;
     OneInstant problem(CutProblem::At(graph, instant), budget,
-                       HostRooms(graph, offload, instant));
+                       host.At(instant));
     InstantBound at = problem.Run(&bound.infeasible);
     at.instant = instant;
     bound.instants.push_back(at);

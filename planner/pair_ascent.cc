@@ -29,12 +29,11 @@ double Growth(const HostRoom& host, int window, int part) {
 
 }  // namespace
 
-PairProblem::PairProblem(const Graph& graph, int64_t budget, bool offload,
-                         int first, int second)
+PairProblem::PairProblem(const Graph& graph, int64_t budget,
+                         const HostRooms& host, int first, int second)
     : graph_(graph),
       budget_(budget),
-      host_{HostRooms(graph, offload, first),
-            HostRooms(graph, offload, second)},
+      host_{host.At(first), host.At(second)},
       second_(graph, AtInstant(graph, second, graph.stages - 1), {}),
       first_(graph, AtInstant(graph, first, second - graph.ops),
              Wanted(graph, second_)),

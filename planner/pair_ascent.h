@@ -18,7 +18,7 @@
 // the host and used again from there: a value on the host at the second instant
 // was on the device or the host at the first, or rebuilt between them, so the
 // rows hold, and the bytes that the lanes can have moved by each instant are
-// extra room there (planner/bound.h). The overhead has three parts, before,
+// extra room there (planner/host_room.h). The overhead has three parts, before,
 // between and after the instants: those between and after pay for what the cuts
 // rebuild, and each gives a lane time at an instant or does not.
 #ifndef EBBTIDE_PLANNER_PAIR_ASCENT_H_
@@ -27,8 +27,8 @@
 #include <functional>
 #include <vector>
 
-#include "planner/bound.h"
 #include "planner/graph.h"
+#include "planner/host_room.h"
 #include "planner/window_cut.h"
 
 namespace ebbtide {
@@ -56,8 +56,8 @@ struct PairAscent {
 class PairProblem {
  public:
   // The second instant is a stage after the first instant.
-  PairProblem(const Graph& graph, int64_t budget, bool offload, int first,
-              int second);
+  PairProblem(const Graph& graph, int64_t budget, const HostRooms& host,
+              int first, int second);
 
   // Takes `decisions` instead of those before. False if no plan follows them.
   bool Decide(const std::vector<PairDecision>& decisions);

@@ -35,7 +35,7 @@ class PairSearch {
              const OverheadBound& one, Time upper, const Progress& progress)
       : graph_(graph),
         budget_(budget),
-        offload_(offload),
+        host_(graph, offload),
         upper_(upper),
         progress_(progress) {
     bound_.overhead = std::min(one.overhead, upper);
@@ -90,7 +90,7 @@ class PairSearch {
   }
 
   void Ascend(Pair& pair, int steps, double until) {
-    PairProblem problem(graph_, budget_, offload_, pair.first, pair.second);
+    PairProblem problem(graph_, budget_, host_, pair.first, pair.second);
     PairAscent ascent = pair.start;
     if (problem.Decide({})) {
       problem.Ascend(steps, upper_, Past(until), &ascent);
@@ -126,7 +126,7 @@ class PairSearch {
     for (size_t k = 0; k < std::min(pairs_.size(), kPairs); ++k) {
       if (Closed() || progress_() >= kBranchUntil[k]) return;
       const Pair& pair = pairs_[k];
-      PairProblem problem(graph_, budget_, offload_, pair.first, pair.second);
+      PairProblem problem(graph_, budget_, host_, pair.first, pair.second);
       if (!problem.Decide({})) continue;
       PairAscent root = pair.start;
       problem.Ascend(kRootSteps, upper_, Past(kBranchUntil[k]), &root);
@@ -142,7 +142,7 @@ class PairSearch {
 
   const Graph& graph_;
   const int64_t budget_;
-  const bool offload_;
+  const HostRooms host_;
   const Time upper_;
   const Progress& progress_;
   std::vector<Pair> pairs_;

@@ -1,0 +1,46 @@
+// How many bytes can be on the host at an instant, in any plan: what the lanes
+// have the time to move. Private to the planner.
+//
+// What is there went out before the instant. In the forward pass a value goes
+// after its release at the earliest, and for any op j the bytes moved by an
+// instant are at most those of values released before op j ends, and what the
+// D2H lane moves from then on. What is there and is used again comes back after
+// the instant, in the backward pass, before the last stage that needs anything.
+#ifndef EBBTIDE_PLANNER_HOST_ROOM_H_
+#define EBBTIDE_PLANNER_HOST_ROOM_H_
+
+#include <vector>
+
+#include "planner/graph.h"
+
+namespace ebbtide {
+
+// `bytes`, and as many more per unit of overhead before and after the instant.
+struct HostRoom {
+  double bytes = 0;
+  double per_before = 0;
+  double per_after = 0;
+};
+
+class HostRooms {
+ public:
+  HostRooms(const Graph& graph, bool offload);
+
+  // All of them hold at once; one of zeros where nothing can be offloaded.
+  std::vector<HostRoom> At(int instant) const;
+
+ private:
+  const Profile& profile_;
+  const bool moves_;
+  const int ops_;
+  std::vector<Time> start_;  // of instants and of the tail, without overhead
+  // Of ops, and behind them: what the rate times the time before is to be
+  // lessened by, from the best op before.
+  std::vector<double> late_;
+  Time last_use_ = 0;  // start of the last stage that needs anything
+  double rounding_ = 0;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_HOST_ROOM_H_
