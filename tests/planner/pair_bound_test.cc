@@ -4,6 +4,7 @@
 
 #include "planner/plan.h"
 #include "tests/planner/graph_oracle.h"
+#include "tests/planner/lane_oracle.h"
 #include "tests/planner/profiles.h"
 #include "tests/planner/research_graphs.h"
 
@@ -107,8 +108,47 @@ TEST(PairBoundTest, HoldsForAllThatAProfileCanSay) {
   EXPECT_GT(tally.share, 1.5 * tally.one_share);
 }
 
-// There is no exhaustive search with copies: plans of the annealed search are
-// what the bound must not pass.
+// Every order of actions, copies included, is searched, of small graphs only.
+TEST(PairBoundTest, HoldsForAllThatTheLanesCanMove) {
+  Tally tally;
+  int moved = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    Profile p = seed % 2 == 0 ? RandomProfile(seed, 3 + seed % 3, true)
+                              : RandomNetwork(seed, 4 + seed % 3);
+    if (seed % 2 == 1) {
+      p.d2h = 0.3 * (1 + seed % 7);
+      p.h2d = 0.3 * (1 + seed % 5);
+    }
+    for (int percent : {90, 80, 70, 60}) {
+      SCOPED_TRACE(absl::StrCat(seed, " at ", percent));
+      const Bytes budget{Count(UnmanagedPeak(p)) * percent / 100};
+      const Time least = LaneOracle(p, budget).LeastTime();
+      if (least == LaneOracle::kNever) continue;
+      const Time optimum = least - BaseTime(p);
+      moved += least < GraphOracle(p, budget).LeastTime();
+      // Times of copies are no whole numbers: one rounding per sum.
+      const Bounds b =
+          BoundsOf(p, Count(budget), true, 1.3 * optimum + 5, 10000);
+      EXPECT_LE(b.pair.overhead, optimum + 1e-12 * least);
+      EXPECT_GE(b.pair.overhead, b.one);
+      tally.Add(b, optimum);
+      PlanOptions options;
+      options.budget = budget;
+      options.evaluations = 300;
+      const auto plan = MakePlan(p, options);
+      ASSERT_EQ(plan.status(), absl::OkStatus());
+      if (!plan->feasible) continue;
+      EXPECT_GE(plan->time, least * (1 - 1e-12));
+      EXPECT_LE(plan->lower_bound_time, least * (1 + 1e-12));
+    }
+  }
+  tally.Record();
+  EXPECT_GT(tally.dear, 100);
+  EXPECT_GT(moved, 50);
+}
+
+// Of larger graphs there is no exhaustive search with copies: plans of the
+// annealed search are what the bound must not pass.
 TEST(PairBoundTest, NoPlanThatMovesValuesIsFaster) {
   Tally tally;
   for (uint32_t seed = 0; seed < 300; ++seed) {
