@@ -9,6 +9,7 @@
 #include "planner/validate.h"
 #include "tests/planner/graph_oracle.h"
 #include "tests/planner/profiles.h"
+#include "tests/planner/random_walk.h"
 #include "tests/planner/research_graphs.h"
 
 namespace ebbtide {
@@ -54,52 +55,22 @@ PlanOptions Within(int64_t budget) {
 TEST(IlpTest, IsAsFastAsTheExhaustiveSearch) {
   int found = 0;
   int none = 0;
-  for (uint32_t seed = 0; seed < 60; ++seed) {
-    const Profile p = RandomProfile(seed, 2 + seed % 7);
-    const int64_t most = Count(UnmanagedPeak(p));
-    for (int percent : {98, 92, 86, 80, 74}) {
-      const int64_t budget = std::max<int64_t>(1, most * percent / 100);
-      const Time least = GraphOracle(p, Bytes{budget}).LeastTime();
-      const Answer answer = Ask(p, budget);
-      ASSERT_EQ(answer.found, least != GraphOracle::kNever) << seed;
-      (answer.found ? found : none) += 1;
-      if (!answer.found) continue;
-      EXPECT_EQ(answer.time, least) << seed << " " << budget;
-      EXPECT_LE(answer.bound, least) << seed << " " << budget;
-    }
-  }
+  const auto make = [](uint32_t seed) {
+    return RandomProfile(seed, 2 + seed % 7);
+  };
+  const auto look = [&](const Profile& p, int64_t budget) {
+    const Time least = GraphOracle(p, Bytes{budget}).LeastTime();
+    const Answer answer = Ask(p, budget);
+    ASSERT_EQ(answer.found, least != GraphOracle::kNever);
+    (answer.found ? found : none) += 1;
+    if (!answer.found) return;
+    EXPECT_EQ(answer.time, least);
+    EXPECT_LE(answer.bound, least);
+  };
+  WalkProfiles({0, 60}, {98, 92, 86, 80, 74}, make, look);
   std::printf("exhaustive search: equal in %d, no plan in %d\n", found, none);
   EXPECT_GT(found, 150);
   EXPECT_GT(none, 50);
-}
-
-TEST(IlpTest, BoundsTheGraphPlanner) {
-  int plans = 0;
-  int best = 0;
-  int tight = 0;
-  for (uint32_t seed = 1000; seed < 1030; ++seed) {
-    const Profile p = RandomProfile(seed, 5 + seed % 16);
-    const int64_t most = Count(UnmanagedPeak(p));
-    for (int percent : {92, 80}) {
-      const int64_t budget = most * percent / 100;
-      const Answer answer = Ask(p, budget);
-      const auto plan = MakePlan(p, Within(budget));
-      ASSERT_EQ(plan.status(), absl::OkStatus());
-      if (!answer.found) {
-        EXPECT_FALSE(plan->feasible) << seed << " " << budget;
-        continue;
-      }
-      ++plans;
-      EXPECT_LE(plan->lower_bound_time, answer.time) << seed << " " << budget;
-      tight += plan->lower_bound_time == answer.time ? 1 : 0;
-      if (!plan->feasible) continue;
-      EXPECT_GE(plan->time, answer.time) << seed << " " << budget;
-      best += plan->time == answer.time ? 1 : 0;
-    }
-  }
-  std::printf("of %d: planner equal in %d, its bound in %d\n", plans, best,
-              tight);
-  EXPECT_GT(plans, 20);
 }
 
 // x (10 bytes) and z (1 byte, 10 bytes of scratch) are both needed by the last

@@ -5,6 +5,7 @@
 #include "planner/validate.h"
 #include "tests/planner/graph_oracle.h"
 #include "tests/planner/profiles.h"
+#include "tests/planner/random_walk.h"
 #include "tests/planner/research_graphs.h"
 
 namespace ebbtide {
@@ -60,27 +61,26 @@ TEST(MakePlanTest, LiesBetweenTheBoundAndTheExhaustiveSearch) {
   int plans = 0;
   int best = 0;
   int tight = 0;
-  for (uint32_t seed = 0; seed < 250; ++seed) {
-    const Profile p = RandomProfile(seed, 2 + seed % 6);
-    const int64_t most = Count(UnmanagedPeak(p));
-    for (int percent : {98, 90, 82, 75}) {
-      const int64_t budget = std::max<int64_t>(1, most * percent / 100);
-      const auto plan = MakePlan(p, Quick(budget));
-      ASSERT_EQ(plan.status(), absl::OkStatus()) << seed;
-      const Time least = GraphOracle(p, Bytes{budget}).LeastTime();
-      EXPECT_LE(plan->lower_bound_time, least) << seed << " " << budget;
-      if (!plan->feasible) {
-        EXPECT_GT(plan->least_budget, Bytes{budget}) << seed;
-        continue;
-      }
-      EXPECT_GE(plan->time, least) << seed << " " << budget;
-      EXPECT_LE(plan->peak, Bytes{budget});
-      EXPECT_EQ(ValidatePlan(p, *plan), absl::OkStatus());
-      ++plans;
-      best += plan->time == least ? 1 : 0;
-      tight += plan->lower_bound_time == least ? 1 : 0;
+  const auto make = [](uint32_t seed) {
+    return RandomProfile(seed, 2 + seed % 6);
+  };
+  const auto look = [&](const Profile& p, int64_t budget) {
+    const auto plan = MakePlan(p, Quick(budget));
+    ASSERT_EQ(plan.status(), absl::OkStatus());
+    const Time least = GraphOracle(p, Bytes{budget}).LeastTime();
+    EXPECT_LE(plan->lower_bound_time, least);
+    if (!plan->feasible) {
+      EXPECT_GT(plan->least_budget, Bytes{budget});
+      return;
     }
-  }
+    EXPECT_GE(plan->time, least);
+    EXPECT_LE(plan->peak, Bytes{budget});
+    EXPECT_EQ(ValidatePlan(p, *plan), absl::OkStatus());
+    ++plans;
+    best += plan->time == least ? 1 : 0;
+    tight += plan->lower_bound_time == least ? 1 : 0;
+  };
+  WalkProfiles({0, 250}, {98, 90, 82, 75}, make, look);
   RecordProperty("plans", plans);
   RecordProperty("best", best);
   RecordProperty("tight", tight);
