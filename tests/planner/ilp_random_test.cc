@@ -21,16 +21,16 @@ struct Case {
   PlanOptions options;
 };
 
-// Most have 5 to 15 forward ops and a fifth up to 40, with a budget anywhere
-// between the floor and what keeps all.
+// Half have 5 to 15 forward ops, half 16 to 40; the budget is anywhere between
+// the floor and what keeps all.
 Case RandomCase(uint32_t seed) {
   std::mt19937 rng(1000 + seed);
   const auto pick = [&](int low, int high) {
     return low + static_cast<int>(rng() % (high - low + 1));
   };
   Case c;
-  c.profile = RandomNetwork(seed, seed % 5 == 4 ? pick(16, 40) : pick(5, 15));
-  c.options.evaluations = 6000;
+  c.profile = RandomNetwork(seed, seed % 2 == 0 ? pick(5, 15) : pick(16, 40));
+  c.options.evaluations = 4000;
   c.options.time_limit = absl::InfiniteDuration();
   PlanOptions quick = c.options;
   quick.evaluations = 500;
@@ -77,6 +77,8 @@ void Compare(uint32_t seed, Tally* tally) {
   ASSERT_EQ(best.status(), absl::OkStatus());
   if (!best->proven) {
     ++tally->unsolved;
+    std::printf("network %u, %zu ops: not proven\n", seed,
+                c.profile.ops.size());
     return;
   }
   ASSERT_TRUE(best->found) << "the planner is below the optimum";
@@ -102,7 +104,9 @@ TEST(IlpRandomTest, ThePlannerIsNearlyAlwaysOptimal) {
     Compare(seed, &tally);
   }
   tally.Print();
-  EXPECT_GE(tally.solved, networks * 97 / 100);
+  EXPECT_GE(tally.solved, networks * 95 / 100);
+  EXPECT_GE(tally.equal, tally.solved * 0.97);
+  EXPECT_LE(tally.gap, tally.solved * 0.0005);
 }
 
 }  // namespace
