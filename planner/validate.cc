@@ -1,31 +1,16 @@
 #include "planner/validate.h"
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "planner/validate_stay.h"
 
 namespace ebbtide {
 namespace {
 
 using Do = Action::Do;
-
-constexpr Time kNever = std::numeric_limits<Time>::infinity();
-
-// One stretch of a value's presence on the device, in positions of the action
-// list: readable by actions in (first, last].
-struct Stay {
-  int first = 0;
-  int last = 0;
-  bool counted = true;
-  bool original = false;   // made by the forward op, not rebuilt or restored
-  int end_action = -1;     // the free or offload that ends it; -1: none
-  bool offloaded = false;  // ends by an offload
-  bool restored = false;   // began by a restore
-  Time ready = 0;          // timing: when it may be read
-  Time gone = kNever;      // timing: end of the offload's copy
-};
 
 template <class... Args>
 absl::Status Broken(int position, const Args&... args) {
@@ -47,6 +32,7 @@ class Checker {
   absl::StatusOr<Verdict> Run() {
     if (auto s = CheckIndices(); !s.ok()) return s;
     if (auto s = CheckOrder(); !s.ok()) return s;
+    ListTouching();
     for (int v = 0; v < static_cast<int>(stays_.size()); ++v) {
       if (auto s = FollowValue(v); !s.ok()) return s;
       if (auto s = CheckLoss(v); !s.ok()) return s;
@@ -79,6 +65,7 @@ class Checker {
   // Forward ops and stages each once, in order; position_ says where.
   absl::Status CheckOrder() {
     for (int k = 0; k < Size(); ++k) {
+      next_.push_back(static_cast<int>(position_.size()));
       const Action& a = actions_[k];
       if (a.what != Do::kForward && a.what != Do::kBackward) continue;
       const int instant = a.what == Do::kForward ? a.index : ops_ + a.index;
@@ -106,10 +93,24 @@ class Checker {
   }
 
   // The stage that comes next at position k; negative in the forward pass.
-  int StageAt(int k) const {
-    int done = 0;
-    while (done < ops_ + stages_ && position_[done] < k) ++done;
-    return done - ops_;
+  int StageAt(int k) const { return next_[k] - ops_; }
+
+  // Positions of the actions that can begin or end a stay, by value.
+  void ListTouching() {
+    std::vector<std::vector<int>> made(ops_);
+    for (size_t v = 0; v < p_.values.size(); ++v) {
+      made[p_.values[v].op].push_back(static_cast<int>(v));
+    }
+    touching_.resize(p_.values.size());
+    for (int k = 0; k < Size(); ++k) {
+      const Action& a = actions_[k];
+      if (a.what == Do::kBackward) continue;
+      if (a.what == Do::kForward || a.what == Do::kRecompute) {
+        for (int v : made[a.index]) touching_[v].push_back(k);
+      } else {
+        touching_[a.index].push_back(k);
+      }
+    }
   }
 
   // Builds the stays of value v from the actions that touch it.
@@ -117,7 +118,7 @@ class Checker {
     const Value& value = p_.values[v];
     std::vector<Stay>& stays = stays_[v];
     bool on_host = false;
-    for (int k = 0; k < Size(); ++k) {
+    for (int k : touching_[v]) {
       const Action& a = actions_[k];
       const bool there = !stays.empty() && stays.back().last >= k;
       const bool makes = a.what == Do::kForward || a.what == Do::kRecompute;
@@ -193,11 +194,23 @@ class Checker {
                   " is kept across the loss but not retainable");
   }
 
+  // The last stay of v that began before position k; stays are in order.
+  const Stay* LastBefore(int v, int k) const {
+    const auto after =
+        std::partition_point(stays_[v].begin(), stays_[v].end(),
+                             [k](const Stay& stay) { return stay.first < k; });
+    return after == stays_[v].begin() ? nullptr : &*std::prev(after);
+  }
+
   const Stay* StayAt(int v, int k) const {
-    for (const Stay& stay : stays_[v]) {
-      if (stay.first < k && k <= stay.last) return &stay;
-    }
-    return nullptr;
+    const Stay* stay = LastBefore(v, k);
+    return stay != nullptr && k <= stay->last ? stay : nullptr;
+  }
+
+  // The stay that begins at position k.
+  const Stay* StayFrom(int v, int k) const {
+    const Stay* stay = LastBefore(v, k + 1);
+    return stay != nullptr && stay->first == k ? stay : nullptr;
   }
 
   absl::Span<const int> Reads(const Action& a) const {
@@ -225,9 +238,7 @@ class Checker {
 
   bool MakesSomething(int k) const {
     for (int v : p_.ops[actions_[k].index].outputs) {
-      for (const Stay& stay : stays_[v]) {
-        if (stay.first == k) return true;
-      }
+      if (StayFrom(v, k) != nullptr) return true;
     }
     return false;
   }
@@ -242,45 +253,30 @@ class Checker {
     return before;
   }
 
-  // Bytes of all values at `time`, action k running.
-  Bytes Resident(int k, Time time) const {
-    Bytes sum{};
-    for (size_t v = 0; v < stays_.size(); ++v) {
-      for (const Stay& stay : stays_[v]) {
-        if (!stay.counted || stay.first > k) continue;
-        const bool left = stay.end_action >= 0 && stay.end_action < k &&
-                          (!stay.offloaded || stay.gone <= time);
-        if (!left) sum += p_.values[v].bytes;
-      }
-    }
-    return sum;
-  }
-
-  // Earliest end of a running copy to the host after `time`.
-  Time NextEnd(int k, Time time) const {
-    Time next = kNever;
-    for (const std::vector<Stay>& stays : stays_) {
-      for (const Stay& stay : stays) {
-        if (!stay.offloaded || stay.end_action >= k) continue;
-        if (stay.gone > time) next = std::min(next, stay.gone);
-      }
-    }
-    return next;
+  // Counts what begins at action k, all at once.
+  void Arrive(int k) {
+    const Action& a = actions_[k];
+    const auto add = [&](int v) {
+      const Stay* stay = StayFrom(v, k);
+      if (stay != nullptr && stay->counted) resident_ += p_.values[v].bytes;
+    };
+    if (a.what == Do::kRestore) add(a.index);
+    if (a.what != Do::kForward && a.what != Do::kRecompute) return;
+    for (int v : p_.ops[a.index].outputs) add(v);
   }
 
   // Moves `time` on until the bytes fit, and notes them.
   absl::Status Fit(int k, Bytes beside, Time* time) {
-    Bytes live = Resident(k, *time) + beside;
-    while (live > budget_) {
-      const Time next = NextEnd(k, *time);
-      if (next == kNever) {
-        return Broken(k, "needs ", Count(live), " bytes, the budget is ",
-                      Count(budget_));
+    leaving_.Drain(*time, &resident_);
+    while (resident_ + beside > budget_) {
+      if (leaving_.empty()) {
+        return Broken(k, "needs ", Count(resident_ + beside),
+                      " bytes, the budget is ", Count(budget_));
       }
-      *time = next;
-      live = Resident(k, *time) + beside;
+      *time = leaving_.next();
+      leaving_.Drain(*time, &resident_);
     }
-    peak_ = std::max(peak_, live);
+    peak_ = std::max(peak_, resident_ + beside);
     return absl::OkStatus();
   }
 
@@ -292,6 +288,7 @@ class Checker {
         if (StayAt(a.index, k)->ready > clock) {
           return Broken(k, "value ", a.index, " is still being restored");
         }
+        resident_ -= p_.values[a.index].bytes;
         continue;
       }
       if (a.what == Do::kOffload) {
@@ -299,6 +296,7 @@ class Checker {
         continue;
       }
       for (int v : Reads(a)) clock = std::max(clock, StayAt(v, k)->ready);
+      Arrive(k);
       if (auto s = Fit(k, Beside(k), &clock); !s.ok()) return s;
       if (a.what == Do::kRestore) StartRestore(k, clock);
       if (a.what == Do::kForward || a.what == Do::kRecompute) {
@@ -316,29 +314,20 @@ class Checker {
     const Time start = std::max({clock, d2h_end_, stay.ready});
     d2h_end_ = start + static_cast<double>(Count(p_.values[v].bytes)) / p_.d2h;
     stay.gone = d2h_end_;
-    Bytes host{};
-    for (size_t u = 0; u < stays_.size(); ++u) {
-      for (size_t s = 0; s < stays_[u].size(); ++s) {
-        if (!stays_[u][s].offloaded || stays_[u][s].end_action > k) continue;
-        // The stay after an offload is its restore.
-        const Stay& back = stays_[u][s + 1];
-        if (back.first < k && back.ready <= clock) continue;
-        host += p_.values[u].bytes;
-      }
-    }
-    if (p_.host < Bytes{} || host <= p_.host) return absl::OkStatus();
-    return Broken(k, "the host would hold ", Count(host),
+    leaving_.Add(stay.gone, p_.values[v].bytes);
+    returning_.Drain(clock, &host_);
+    host_ += p_.values[v].bytes;
+    if (p_.host < Bytes{} || host_ <= p_.host) return absl::OkStatus();
+    return Broken(k, "the host would hold ", Count(host_),
                   " bytes, its room is ", Count(p_.host));
   }
 
   void StartRestore(int k, Time clock) {
     const int v = actions_[k].index;
-    std::vector<Stay>& stays = stays_[v];
-    size_t s = 0;
-    while (stays[s].first != k) ++s;
-    const Time start = std::max({clock, h2d_end_, stays[s - 1].gone});
+    const Time start = std::max({clock, h2d_end_, LastBefore(v, k)->gone});
     h2d_end_ = start + static_cast<double>(Count(p_.values[v].bytes)) / p_.h2d;
-    stays[s].ready = h2d_end_;
+    const_cast<Stay*>(StayFrom(v, k))->ready = h2d_end_;
+    returning_.Add(h2d_end_, p_.values[v].bytes);
   }
 
   const Profile& p_;
@@ -347,9 +336,15 @@ class Checker {
   const int ops_;
   const int stages_;
   std::vector<int> position_;  // of each instant in the actions
+  std::vector<int> next_;      // of actions: instants before them
+  std::vector<std::vector<int>> touching_;
   std::vector<std::vector<Stay>> stays_;
   Time d2h_end_ = 0;
   Time h2d_end_ = 0;
+  Bytes resident_{};  // counted, copies that have not ended included
+  Copies leaving_;
+  Bytes host_{};
+  Copies returning_;
   Bytes peak_{};
 };
 
