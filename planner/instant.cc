@@ -51,4 +51,51 @@ Instant AtInstant(const Graph& graph, int instant, int last) {
                              : AtStage(graph, instant - graph.ops, last);
 }
 
+Instant AtRerun(const Graph& graph, int op, int t) {
+  Instant instant = Empty(graph, t, graph.stages - 1);
+  for (int v : graph.inputs[op]) instant.free[v] = 1;
+  for (int v : graph.outputs[op]) instant.free[v] = 1;
+  for (int v = 0; v < graph.values; ++v) {
+    const bool held = graph.held[v] >= t;
+    if (held ? graph.saved[v] : instant.free[v]) {
+      instant.fixed += graph.bytes[v];
+    }
+    instant.free[v] = instant.free[v] || held;
+  }
+  instant.fixed += Count(graph.profile->stages[t].before) + graph.scratch[op];
+  return instant;
+}
+
+int RerunOf(const Graph& graph, int op, int t) {
+  return graph.ops + graph.stages + 1 + t * graph.ops + op;
+}
+
+bool IsRerun(const Graph& graph, int instant) {
+  return instant > graph.ops + graph.stages;
+}
+
+Rerun AsRerun(const Graph& graph, int instant) {
+  const int k = instant - graph.ops - graph.stages - 1;
+  return {.op = k % graph.ops, .stage = k / graph.ops};
+}
+
+std::vector<int> ForcedReruns(const Graph& graph, int t, int64_t budget) {
+  const Instant instant = AtStage(graph, t, t + 1);
+  const int64_t room = budget - instant.fixed;
+  std::vector<char> forced(graph.ops, 0);
+  std::vector<int> ops;
+  const auto need = [&](int v) {
+    const int i = graph.op[v];
+    if (instant.free[v] || graph.bytes[v] <= room) return;
+    if (forced[i] || !graph.may_replay[i]) return;
+    forced[i] = 1;
+    ops.push_back(i);
+  };
+  for (int v : graph.needs[t + 1]) need(v);
+  for (size_t k = 0; k < ops.size(); ++k) {
+    for (int v : graph.inputs[ops[k]]) need(v);
+  }
+  return ops;
+}
+
 }  // namespace ebbtide

@@ -1,5 +1,10 @@
 // What a plan has at one instant, and what it needs from there to a later
-// stage: the data of every cut bound. Private to the planner.
+// stage: the data of every cut bound.
+//
+// Instants are counted as in planner/profile.h, forward ops, stages, the tail.
+// Then come reruns: where an op must be run again between two stages that
+// follow each other, the last time that this happens is an instant too, with
+// the op's inputs, outputs and scratch in memory. Private to the planner.
 #ifndef EBBTIDE_PLANNER_INSTANT_H_
 #define EBBTIDE_PLANNER_INSTANT_H_
 
@@ -26,6 +31,22 @@ Instant AtForward(const Graph& graph, int op, int last);
 Instant AtStage(const Graph& graph, int t, int last);
 // Instants as a profile counts them: forward ops, then stages.
 Instant AtInstant(const Graph& graph, int instant, int last);
+
+// While forward op `op` is run again before stage t, with the needs of stages
+// t to the last.
+Instant AtRerun(const Graph& graph, int op, int t);
+// The number of that instant, and what it is the number of.
+int RerunOf(const Graph& graph, int op, int t);
+bool IsRerun(const Graph& graph, int instant);
+struct Rerun {
+  int op;
+  int stage;
+};
+Rerun AsRerun(const Graph& graph, int instant);
+// Ops that every plan within `budget` that moves nothing runs again between
+// stages t and t + 1: what they make is needed, directly or for such an op, and
+// larger than what stage t leaves room for.
+std::vector<int> ForcedReruns(const Graph& graph, int t, int64_t budget);
 
 }  // namespace ebbtide
 

@@ -9,6 +9,7 @@
 #include "planner/evaluator.h"
 #include "planner/finish.h"
 #include "planner/graph_plan.h"
+#include "planner/instant.h"
 #include "planner/lanes.h"
 #include "planner/plan.h"
 #include "planner/simulate.h"
@@ -73,13 +74,20 @@ std::string Witness(const Graph& graph, const Draft& draft) {
   return InstantName(*graph.profile, instant);
 }
 
-// The instants that gave the bound: "stage 1 a'", "stage 1 a' and stage 6 b'".
-std::string BoundWitness(const Profile& profile, const GraphPlan& solved) {
+// The instants that gave the bound: "stage 1 a'", "stage 1 a' and stage 6 b'",
+// "stage 1 a' and op 5 c again before stage 2 b'".
+std::string BoundWitness(const Graph& graph, const GraphPlan& solved) {
+  const Profile& profile = *graph.profile;
   std::string names;
   for (int instant : solved.bound_instants) {
     if (instant < 0) break;
-    absl::StrAppend(&names, names.empty() ? "" : " and ",
-                    InstantName(profile, instant));
+    absl::StrAppend(&names, names.empty() ? "" : " and ");
+    if (IsRerun(graph, instant)) {
+      const Rerun rerun = AsRerun(graph, instant);
+      absl::StrAppend(&names, InstantName(profile, rerun.op), " again before ");
+      instant = graph.ops + rerun.stage;
+    }
+    absl::StrAppend(&names, InstantName(profile, instant));
   }
   return names;
 }
@@ -105,7 +113,7 @@ absl::Status Solve(const Graph& graph, const PlanOptions& options,
   plan->least_budget = Bytes{least};
   plan->floor_witness = Witness(graph, floor);
   plan->lower_bound_time += solved.bound;
-  plan->bound_witness = BoundWitness(*graph.profile, solved);
+  plan->bound_witness = BoundWitness(graph, solved);
   if (solved.feasible) return Finish(graph, solved.draft, plan).status();
   if (least > Count(options.budget)) return absl::OkStatus();
   return Finish(graph, floor, plan).status();

@@ -21,6 +21,26 @@ std::vector<int> Wanted(const Graph& graph, const WindowCut& second) {
   return wanted;
 }
 
+Instant SecondInstant(const Graph& graph, int second) {
+  if (!IsRerun(graph, second)) {
+    return AtInstant(graph, second, graph.stages - 1);
+  }
+  const Rerun rerun = AsRerun(graph, second);
+  return AtRerun(graph, rerun.op, rerun.stage);
+}
+
+Instant FirstInstant(const Graph& graph, int first, int second) {
+  if (!IsRerun(graph, second)) {
+    return AtInstant(graph, first, second - graph.ops);
+  }
+  // What the op reads and makes must be had by then.
+  Instant instant = AtInstant(graph, first, first - graph.ops);
+  const Rerun rerun = AsRerun(graph, second);
+  for (int v : graph.inputs[rerun.op]) instant.needed[v] = 1;
+  for (int v : graph.outputs[rerun.op]) instant.needed[v] = 1;
+  return instant;
+}
+
 // What a unit of overhead does for the bytes on the host at instant `window`
 // in part 0 (before both instants), 1 (between them) or 2 (after both).
 double Growth(const HostRoom& host, int window, int part) {
@@ -33,10 +53,9 @@ PairProblem::PairProblem(const Graph& graph, int64_t budget,
                          const HostRooms& host, int first, int second)
     : graph_(graph),
       budget_(budget),
-      host_{host.At(first), host.At(second)},
-      second_(graph, AtInstant(graph, second, graph.stages - 1), {}),
-      first_(graph, AtInstant(graph, first, second - graph.ops),
-             Wanted(graph, second_)),
+      host_{host.At(first), host.At(IsRerun(graph, second) ? first : second)},
+      second_(graph, SecondInstant(graph, second), {}),
+      first_(graph, FirstInstant(graph, first, second), Wanted(graph, second_)),
       weight_(graph.values) {
   for (const auto& rooms : host_) {
     for (const HostRoom& h : rooms)

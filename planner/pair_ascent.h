@@ -55,7 +55,9 @@ struct PairAscent {
 
 class PairProblem {
  public:
-  // The second instant is a stage after the first instant.
+  // The second instant is a stage after the first instant, or a rerun between
+  // the stage that is the first instant and the next one; such pairs hold for
+  // plans that move nothing.
   PairProblem(const Graph& graph, int64_t budget, const HostRooms& host,
               int first, int second);
 

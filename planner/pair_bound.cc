@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/branch_bound.h"
+#include "planner/instant.h"
 #include "planner/pair_ascent.h"
 
 namespace ebbtide {
@@ -35,6 +36,7 @@ class PairSearch {
              const OverheadBound& one, Time upper, const Progress& progress)
       : graph_(graph),
         budget_(budget),
+        offload_(offload),
         host_(graph, offload),
         upper_(upper),
         progress_(progress) {
@@ -66,10 +68,35 @@ class PairSearch {
         Pair pair{.first = a.instant, .second = b.instant, .rank = sum};
         pair.start.prices.per_byte[0] = a.price;
         pair.start.prices.per_byte[1] = b.price;
+        if (b.instant == a.instant + 1 && !offload_) ListReruns(pair);
         pairs_.push_back(std::move(pair));
       }
     }
     Sort();
+  }
+
+  // In place of the second instant, an op that is run again right before it:
+  // those with most in memory, of equal ones the last.
+  void ListReruns(const Pair& pair) {
+    const int t = pair.second - graph_.ops;
+    const int64_t fixed = AtStage(graph_, t, t).fixed;
+    std::vector<std::pair<int64_t, Pair>> reruns;
+    for (int op : ForcedReruns(graph_, t - 1, budget_)) {
+      Pair rerun = pair;
+      rerun.second = RerunOf(graph_, op, t);
+      const int64_t more = AtRerun(graph_, op, t).fixed - fixed;
+      rerun.rank += pair.start.prices.per_byte[1] * std::max<int64_t>(0, more);
+      reruns.push_back({more, std::move(rerun)});
+    }
+    const auto last = reruns.begin() + std::min(reruns.size(), kReruns);
+    std::partial_sort(reruns.begin(), last, reruns.end(),
+                      [](const auto& a, const auto& b) {
+                        return std::pair(a.first, a.second.second) >
+                               std::pair(b.first, b.second.second);
+                      });
+    for (auto it = reruns.begin(); it != last; ++it) {
+      pairs_.push_back(std::move(it->second));
+    }
   }
 
   void Sort() {
@@ -137,11 +164,13 @@ class PairSearch {
     }
   }
 
+  static constexpr size_t kReruns = 24;  // of a pair
   static constexpr size_t kPairs = std::size(kBranchUntil);
   static constexpr int kRootSteps = 400;
 
   const Graph& graph_;
   const int64_t budget_;
+  const bool offload_;
   const HostRooms host_;
   const Time upper_;
   const Progress& progress_;

@@ -3,6 +3,10 @@
 // single instants leaves (planner/pair_ascent.h has the argument, and what
 // holds with offload; planner-research 2, section 3 has the strength).
 //
+// Beyond that study: the second instant may be a rerun (planner/instant.h),
+// which is what binds where a long rebuilding before one stage fills the
+// memory.
+//
 // Every bound is proven for every plan of the graph, whatever it rebuilds and
 // moves, and whenever the search ends. 1e-9 of the sum of its terms is taken
 // off for rounding. Private to the planner.

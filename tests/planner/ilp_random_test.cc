@@ -36,7 +36,7 @@ Case RandomCase(uint32_t seed) {
   quick.evaluations = 500;
   const auto floor = Floor(c.profile, quick);
   EXPECT_EQ(floor.status(), absl::OkStatus());
-  const int64_t most = Count(UnmanagedPeak(c.profile));
+  const int64_t most = KeepPeak(c.profile);
   const int64_t range = most - Count(floor->bytes);
   c.options.budget = floor->bytes + Bytes{range * pick(0, 99) / 100};
   return c;
