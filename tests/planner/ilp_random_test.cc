@@ -30,7 +30,7 @@ Case RandomCase(uint32_t seed) {
   };
   Case c;
   c.profile = RandomNetwork(seed, seed % 2 == 0 ? pick(5, 15) : pick(16, 40));
-  c.options.evaluations = 10000;
+  c.options.evaluations = 30000;
   c.options.time_limit = absl::InfiniteDuration();
   PlanOptions quick = c.options;
   quick.evaluations = 500;

@@ -144,8 +144,8 @@ TEST(PairBoundTest, HoldsForAllThatTheLanesCanMove) {
     }
   }
   tally.Record();
-  EXPECT_GT(tally.dear, 100);
-  EXPECT_GT(moved, 50);
+  EXPECT_GT(tally.dear, Often(20, 150));
+  EXPECT_GT(moved, Often(8, 60));
 }
 
 // Of larger graphs there is no exhaustive search with copies: plans of the
