@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "interfaces/highs_c_api.h"
@@ -54,7 +55,8 @@ absl::Status Pass(void* highs, const Mip& mip) {
                                           " rows was refused"));
 }
 
-absl::StatusOr<MipResult> Read(const void* highs, const Mip& mip) {
+absl::StatusOr<MipResult> Read(const void* highs, const Mip& mip,
+                               double cutoff) {
   MipResult result;
   const HighsInt status = Highs_getModelStatus(highs);
   switch (status) {
@@ -80,6 +82,17 @@ absl::StatusOr<MipResult> Read(const void* highs, const Mip& mip) {
     std::vector<double> rows(mip.rows());
     Highs_getSolution(highs, result.values.data(), nullptr, rows.data(),
                       nullptr);
+    // HiGHS calls a solution from before it has searched all below the cutoff
+    // optimal, whatever it costs.
+    const double cost = std::inner_product(mip.cost.begin(), mip.cost.end(),
+                                           result.values.begin(), 0.0);
+    if (cost >= cutoff) {
+      result.found = false;
+      result.values.clear();
+      if (result.status == MipResult::Status::kOptimal) {
+        result.status = MipResult::Status::kNone;
+      }
+    }
   }
   return result;
 }
@@ -134,7 +147,7 @@ absl::StatusOr<MipResult> SolveMip(const Mip& mip, const MipOptions& options) {
   if (Highs_run(highs.get()) == kHighsStatusError) {
     return absl::InternalError("HiGHS: the run failed");
   }
-  return Read(highs.get(), mip);
+  return Read(highs.get(), mip, options.cutoff);
 }
 
 }  // namespace ebbtide

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <cstdio>
 #include <thread>
 
@@ -92,6 +94,29 @@ Profile NeedsTheOtherOrder() {
   return p;
 }
 
+// HiGHS hands out solutions above the cutoff as optimal.
+TEST(IlpTest, FindsNothingWhereNothingIsBelowTheCutoff) {
+  int asked = 0;
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    const Profile p = RandomNetwork(seed, 12 + seed % 8);
+    const auto graph = CompileGraph(p, true);
+    ASSERT_EQ(graph.status(), absl::OkStatus());
+    IlpOptions options{.budget = KeepPeak(p) * 7 / 10};
+    const auto best = SolveIlp(*graph, options);
+    ASSERT_EQ(best.status(), absl::OkStatus());
+    if (!best->found || best->bound < 1) continue;
+    ++asked;
+    options.cutoff = static_cast<double>(std::llround(best->bound)) - 0.5;
+    const auto none = SolveIlp(*graph, options);
+    ASSERT_EQ(none.status(), absl::OkStatus());
+    EXPECT_FALSE(none->found);
+    EXPECT_TRUE(none->proven);
+    EXPECT_EQ(none->bound, options.cutoff);
+  }
+  EXPECT_GT(asked, 20);
+}
+
 TEST(IlpTest, MorePassesAdmitOtherOrders) {
   const Profile p = NeedsTheOtherOrder();
   EXPECT_FALSE(Ask(p, 11).found);
@@ -158,7 +183,7 @@ TEST(CheckmateTest, NeverOffloadsAndKeepsToForbiddenRecomputes) {
 // 61 forward ops at 40 % take minutes to prove.
 TEST(CheckmateTest, EndsInTimeWithAPlanAndABound) {
   const Profile p = Gpt(2, 8, 512, 1024, 16, 8000);
-  PlanOptions options = Within(Count(UnmanagedPeak(p)) * 2 / 5);
+  PlanOptions options = Within(KeepPeak(p) * 2 / 5);
   options.time_limit = absl::Milliseconds(1500);
   const auto plan = SolveCheckmate(p, options);
   ASSERT_EQ(plan.status(), absl::OkStatus());
@@ -172,7 +197,7 @@ TEST(CheckmateTest, EndsInTimeWithAPlanAndABound) {
 // What the graph planner leaves open, 33 forward ops.
 TEST(CheckmateTest, ProvesThePlanOfATransformerLayer) {
   const Profile p = Gpt(1, 8, 512, 1024, 16, 8000);
-  PlanOptions options = Within(Count(UnmanagedPeak(p)) * 3 / 5);
+  PlanOptions options = Within(KeepPeak(p) * 3 / 5);
   const auto plan = SolveCheckmate(p, options);
   ASSERT_EQ(plan.status(), absl::OkStatus());
   options.allow_offload = false;
