@@ -164,8 +164,9 @@ class Runtime final : public TapeListener {
   };
   absl::flat_hash_map<uint64_t, Ways> ways_;
   Candidate& Followed() { return ways_[followed_].plans[following_]; }
-  // Without a budget: signatures whose profile is in the trace.
-  absl::flat_hash_set<uint64_t> profiled_;
+  // Without a budget: how often a signature came again at once. Its profile
+  // goes into the trace the first, second, fourth ... time.
+  absl::flat_hash_map<uint64_t, uint64_t> repeats_;
   Bytes worst_overrun_{};
   bool overran_ = false;  // the last step
   std::string floor_;     // what was last said of it

@@ -1,5 +1,6 @@
 // Between two pairs: what the last one taught, and what to do in the next.
 #include <algorithm>
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,8 @@ void Runtime::Decide() {
   if (steady_run_ == nullptr) KeepLeastTimes();
   signature_ = tape_->hash;
   if (!settings_.budget) {
-    if (repeated_ && profiled_.insert(signature_).second) TakeProfile();
+    // Times are the least so far: later profiles are better ones.
+    if (repeated_ && std::has_single_bit(++repeats_[signature_])) TakeProfile();
     return;
   }
   RefreshVerified();
