@@ -2,14 +2,12 @@
 //
 // Becomes CMD, with the settings in its environment (design: section 9) and the
 // preload library in front of LD_PRELOAD.
-#include <glob.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,14 +20,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "cli/command.h"
+#include "cli/launch.h"
 #include "planner/size.h"
 
 namespace ebbtide {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr char kPreload[] = "libebbtide_preload.so";
 
 struct Arguments {
   std::optional<std::string> budget;
@@ -42,8 +39,6 @@ struct Arguments {
   bool strict = false;
   std::vector<std::string> command;
 };
-
-using Environment = std::map<std::string, std::string>;
 
 absl::Status Wrong(absl::string_view option, absl::string_view value,
                    absl::string_view expected) {
@@ -159,51 +154,6 @@ absl::StatusOr<Environment> MakeEnvironment(const Arguments& arguments) {
   return environment;
 }
 
-// Beside the program as it is installed or built, or in the site-packages of
-// the environment whose bin/ it is in.
-absl::StatusOr<std::string> FindPreload() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  const fs::path bin = self.parent_path();
-  const std::string patterns[] = {
-      (bin / "../lib" / kPreload).string(),
-      (bin / "../lib/python3*/site-packages/ebbtide/lib" / kPreload).string(),
-      (bin / "../hooks" / kPreload).string(),
-  };
-  for (const std::string& pattern : patterns) {
-    glob_t found = {};
-    std::string path;
-    if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
-      path = fs::canonical(found.gl_pathv[0], error).string();
-    }
-    globfree(&found);
-    if (path.empty()) continue;
-    if (path.find_first_of(" :") != std::string::npos) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          path, ": LD_PRELOAD cannot name a path with a space or a colon"));
-    }
-    return path;
-  }
-  return absl::NotFoundError(absl::StrCat("no ", kPreload, " at ", patterns[0],
-                                          ", ", patterns[1], " or ",
-                                          patterns[2]));
-}
-
-// What will keep the runtime away although everything is in order here.
-void WarnOfSwitches() {
-  const char* autoload = std::getenv("TORCH_DEVICE_BACKEND_AUTOLOAD");
-  if (autoload != nullptr && std::strcmp(autoload, "0") == 0) {
-    PrintError(
-        "TORCH_DEVICE_BACKEND_AUTOLOAD=0 is set: ebbtide will not be loaded "
-        "into Python programs");
-  }
-  const char* disable = std::getenv("EBBTIDE_DISABLE");
-  if (disable != nullptr && *disable != '\0' &&
-      std::strcmp(disable, "0") != 0) {
-    PrintError("EBBTIDE_DISABLE is set: ebbtide will do nothing");
-  }
-}
-
 Exit Become(const std::vector<std::string>& command) {
   std::vector<char*> words;
   words.reserve(command.size() + 1);
@@ -212,25 +162,14 @@ Exit Become(const std::vector<std::string>& command) {
   }
   words.push_back(nullptr);
   execvp(words[0], words.data());
-  PrintError(absl::StrCat(
-      command[0], ": ",
-      errno == ENOENT ? "command not found" : std::strerror(errno)));
+  PrintError(WhyNotStarted(command[0], errno));
   return Exit::kUsage;
 }
 
 Exit Run(const Arguments& arguments) {
   const auto environment = MakeEnvironment(arguments);
   if (!environment.ok()) return ExitFor(environment.status());
-  const auto preload = FindPreload();
-  if (!preload.ok()) return ExitFor(preload.status());
-  WarnOfSwitches();
-  for (const auto& [variable, value] : *environment) {
-    setenv(variable.c_str(), value.c_str(), 1);
-  }
-  const char* others = std::getenv("LD_PRELOAD");
-  const bool alone = others == nullptr || *others == '\0';
-  setenv("LD_PRELOAD",
-         (alone ? *preload : absl::StrCat(*preload, ":", others)).c_str(), 1);
+  if (auto s = PutInEnvironment(*environment); !s.ok()) return ExitFor(s);
   return Become(arguments.command);
 }
 

@@ -1,0 +1,25 @@
+// Programs with ebbtide in them: what run and fit share.
+#ifndef EBBTIDE_CLI_LAUNCH_H_
+#define EBBTIDE_CLI_LAUNCH_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace ebbtide {
+
+using Environment = std::map<std::string, std::string>;
+
+// Sets the variables in this process, for a program that it starts or becomes,
+// and puts the preload library in front of LD_PRELOAD. Says on standard error
+// what will keep the runtime away nevertheless. Errors: there is no such
+// library where it would be installed or built.
+absl::Status PutInEnvironment(const Environment& environment);
+
+// Why a program did not start, from its errno: "prog: command not found".
+std::string WhyNotStarted(const std::string& program, int error);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_CLI_LAUNCH_H_
