@@ -21,6 +21,7 @@ void AddPlanCommand(CLI::App& app, Exit* exit);
 void AddCurveCommand(CLI::App& app, Exit* exit);
 void AddCheckCommand(CLI::App& app, Exit* exit);
 void AddRunCommand(CLI::App& app, Exit* exit);
+void AddFitCommand(CLI::App& app, Exit* exit);
 void AddTimelineCommand(CLI::App& app, Exit* exit);
 
 // Prints "ebbtide: <message>" to the standard error.

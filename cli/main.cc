@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   ebbtide::AddCurveCommand(app, &exit);
   ebbtide::AddCheckCommand(app, &exit);
   ebbtide::AddRunCommand(app, &exit);
+  ebbtide::AddFitCommand(app, &exit);
   ebbtide::AddTimelineCommand(app, &exit);
   try {
     app.parse(argc, argv);

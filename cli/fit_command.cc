@@ -1,0 +1,217 @@
+// ebbtide fit [--steps N] [--device cpu|SIMULATED] -- CMD...
+//
+// Will it fit, and what would a budget cost? CMD trains for a few steps,
+// watched and not managed (cli/watched_run.h); the rest is the planner's. All
+// times are predictions, of whole steps; the ops that a plan repeats are taken
+// to repeat their bytes, which a run under a budget verifies. Spilling is
+// planned at the speed that the spill folder has while nothing else runs.
+//
+// The recommended budget is the least one of the curve without spilling whose
+// step takes at most 5 % longer than the unmanaged one, and the margin that the
+// runtime leaves (1 %, at least 1 MiB), in whole MiB. Copies take cores and
+// memory bandwidth from the compute beside them, which no profile shows: a
+// recommendation does not count on them.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "cli/command.h"
+#include "cli/spill_speed.h"
+#include "cli/watched_run.h"
+#include "planner/least_peak.h"
+#include "planner/plan.h"
+#include "planner/size.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr double kWorthIt = 1.05;
+constexpr absl::Duration kFloorTime = absl::Seconds(2);
+constexpr absl::Duration kCurveTime = absl::Seconds(10);
+
+struct Arguments {
+  int64_t steps = 6;
+  std::string device = "cpu";
+  std::vector<std::string> command;
+};
+
+// What one way to hold budgets can do: with spilling or without.
+struct Outlook {
+  LeastPeak proven;
+  FloorResult known;
+  std::vector<CurvePoint> curve;  // of whole steps
+};
+
+absl::StatusOr<Outlook> OutlookOf(const Profile& profile, bool spill) {
+  PlanOptions options;
+  options.allow_offload = spill;
+  options.time_limit = kFloorTime;
+  Outlook outlook;
+  outlook.proven = FindLeastPeak(profile, spill);
+  auto known = Floor(profile, options);
+  if (!known.ok()) return known.status();
+  outlook.known = *std::move(known);
+  options.time_limit = kCurveTime;
+  auto curve = MakeCurve(profile, options);
+  if (!curve.ok()) return curve.status();
+  outlook.curve = *std::move(curve);
+  for (CurvePoint& point : outlook.curve) point.time += profile.tail_time;
+  return outlook;
+}
+
+// The fastest step within `budget`; nullopt: no plan is known.
+std::optional<Time> TimeWithin(const Outlook& outlook, Bytes budget) {
+  std::optional<Time> time;
+  for (const CurvePoint& point : outlook.curve) {
+    if (point.budget <= budget)
+      time = std::min(time.value_or(point.time), point.time);
+  }
+  return time;
+}
+
+std::string Cell(std::optional<Time> time, Time unmanaged) {
+  if (!time) return absl::StrFormat("%21s", "-");
+  return absl::StrFormat("%10.1f ms %+6.1f %%", *time / 1e6,
+                         100 * (*time / unmanaged - 1));
+}
+
+void PrintFloor(const char* how, const Outlook& outlook) {
+  std::printf("floor %s: %s by the best plan known, for %s; ", how,
+              FormatSize(outlook.known.bytes).c_str(),
+              outlook.known.name.c_str());
+  if (outlook.proven.bytes == outlook.known.bytes) {
+    std::printf("no plan needs less\n");
+    return;
+  }
+  std::printf("every plan needs %s, for %s\n",
+              FormatSize(outlook.proven.bytes).c_str(),
+              outlook.proven.name.c_str());
+}
+
+void PrintCurve(Time unmanaged, const Outlook& keeping,
+                const std::optional<Outlook>& spilling) {
+  std::vector<Bytes> budgets;
+  for (const CurvePoint& point : keeping.curve) budgets.push_back(point.budget);
+  if (spilling) {
+    for (const CurvePoint& p : spilling->curve) budgets.push_back(p.budget);
+  }
+  std::sort(budgets.begin(), budgets.end());
+  budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());
+  std::printf("\n%12s %21s%s\n", "budget", "recomputing",
+              spilling ? "  and spilling as well" : "");
+  for (const Bytes budget : budgets) {
+    const auto kept = TimeWithin(keeping, budget);
+    std::string line = absl::StrCat(
+        absl::StrFormat("%12s ", FormatSize(budget)), Cell(kept, unmanaged));
+    if (spilling) {
+      auto spilled = TimeWithin(*spilling, budget);
+      // Who may spill need not.
+      if (kept) spilled = std::min(*kept, spilled.value_or(*kept));
+      absl::StrAppend(&line, " ", Cell(spilled, unmanaged));
+    }
+    std::printf("%s\n", line.c_str());
+  }
+}
+
+// With the margin that the runtime leaves, in whole MiB.
+Bytes AsBudget(Bytes planned) {
+  constexpr int64_t kMiB = 1 << 20;
+  const int64_t bytes = Count(planned);
+  const int64_t with_margin = bytes + std::max(bytes / 99 + 1, kMiB);
+  return Bytes{(with_margin + kMiB - 1) / kMiB * kMiB};
+}
+
+void PrintRecommendation(Time unmanaged, const Outlook& keeping) {
+  // The last point keeps everything.
+  CurvePoint best = keeping.curve.back();
+  for (const CurvePoint& point : keeping.curve) {
+    if (point.time > kWorthIt * unmanaged) continue;
+    best = point;
+    break;
+  }
+  std::printf(
+      "\nrecommended: --budget %dMiB, %.1f ms a step (%+.1f %%): the least "
+      "budget above that recomputing alone holds at no more than %+.0f %%, and "
+      "1 %% of margin\n",
+      static_cast<int>(Count(AsBudget(best.budget)) >> 20), best.time / 1e6,
+      100 * (best.time / unmanaged - 1), 100 * (kWorthIt - 1));
+}
+
+absl::Status Answer(WatchedRun run, const std::string& name) {
+  Profile& profile = run.profile;
+  const Time unmanaged = BaseTime(profile) + profile.tail_time;
+  std::printf(
+      "%s: %d steps watched%s; %d ops and %d backward ops, %.1f ms a "
+      "step, peak %s\n",
+      name.c_str(), static_cast<int>(run.steps),
+      run.ended.empty() ? "" : absl::StrCat(", ", run.ended).c_str(),
+      static_cast<int>(profile.ops.size()),
+      static_cast<int>(profile.stages.size()), unmanaged / 1e6,
+      FormatSize(UnmanagedPeak(profile)).c_str());
+  const auto keeping = OutlookOf(profile, /*spill=*/false);
+  if (!keeping.ok()) return keeping.status();
+  PrintFloor("recomputing", *keeping);
+  std::optional<Outlook> spilling;
+  const auto speed = MeasureSpillSpeed();
+  if (speed.ok()) {
+    profile.d2h = speed->out;
+    profile.h2d = speed->back;
+    auto outlook = OutlookOf(profile, /*spill=*/true);
+    if (!outlook.ok()) return outlook.status();
+    spilling = *std::move(outlook);
+    const std::string how =
+        absl::StrFormat("and spilling to %s (%.0f MB/s out, %.0f MB/s back)",
+                        speed->folder, 1e3 * speed->out, 1e3 * speed->back);
+    PrintFloor(how.c_str(), *spilling);
+  } else {
+    std::printf("no spilling: %s\n",
+                std::string(speed.status().message()).c_str());
+  }
+  PrintCurve(unmanaged, *keeping, spilling);
+  PrintRecommendation(unmanaged, *keeping);
+  return absl::OkStatus();
+}
+
+Exit Run(const Arguments& arguments) {
+  if (arguments.device != "cpu") {
+    PrintError(absl::StrCat("--device ", arguments.device,
+                            ": expected cpu; simulated devices are not there "
+                            "yet"));
+    return Exit::kUsage;
+  }
+  auto run = WatchRun(arguments.command, arguments.steps);
+  if (!run.ok()) return ExitFor(run.status());
+  const std::string name = absl::StrJoin(arguments.command, " ");
+  const absl::Status answered = Answer(*std::move(run), name);
+  if (answered.ok()) return Exit::kDone;
+  return ExitFor(absl::Status(answered.code(),
+                              absl::StrCat(name, ": ", answered.message())));
+}
+
+}  // namespace
+
+void AddFitCommand(CLI::App& app, Exit* exit) {
+  CLI::App* command = app.add_subcommand(
+      "fit", "Will a program fit, and what would a budget cost it");
+  auto arguments = std::make_shared<Arguments>();
+  command
+      ->add_option("--steps", arguments->steps,
+                   "Steps to watch before the program is stopped; default 6")
+      ->check(CLI::Range(int64_t{3}, int64_t{1000000}));
+  command->add_option("--device", arguments->device, "cpu")
+      ->type_name("cpu|SIMULATED");
+  command
+      ->add_option("CMD", arguments->command,
+                   "After --: the program and its arguments")
+      ->required()
+      ->type_name("");
+  command->callback([arguments, exit] { *exit = Run(*arguments); });
+}
+
+}  // namespace ebbtide

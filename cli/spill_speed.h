@@ -1,0 +1,25 @@
+// How fast evicted bytes would go to the spill folder and come back.
+#ifndef EBBTIDE_CLI_SPILL_SPEED_H_
+#define EBBTIDE_CLI_SPILL_SPEED_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace ebbtide {
+
+struct SpillSpeed {
+  std::string folder;
+  double out = 0;  // bytes per nanosecond, nothing else running
+  double back = 0;
+};
+
+// Copies 64 MiB out and back in the folder that a run would use by default:
+// EBBTIDE_SPILL_DIR, else $TMPDIR, else /tmp. Errors: as SpillFile::Open
+// (allocator/spill_file.h), or the copies'; NotFound where EBBTIDE_SPILL_DIR is
+// none.
+absl::StatusOr<SpillSpeed> MeasureSpillSpeed();
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_CLI_SPILL_SPEED_H_
