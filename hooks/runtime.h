@@ -143,9 +143,11 @@ class Runtime final : public TapeListener {
   uint64_t signature_ = 0;  // of the last pair
   uint64_t followed_ = 0;   // of the last plan that was followed,
   int following_ = 0;       // and which of those for it
-  // Least times of the ops and stages of the pairs with that signature.
+  // Least times of the ops and stages of the pairs with that signature, and of
+  // the steps from one of them to the next, in nanoseconds.
   std::vector<double> op_times_;
   std::vector<double> stage_times_;
+  double step_time_ = 0;
   bool plans_may_spill_ = true;
   bool repeated_ = false;  // the one before had the same
   int64_t evictions_ = 0;  // of all pairs before the open one

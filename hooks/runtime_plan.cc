@@ -110,6 +110,8 @@ void Runtime::KeepLeastTimes() {
   for (size_t i = 0; i < stage_times_.size(); ++i) {
     keep(&tape_->stages[i].nanoseconds, &stage_times_[i]);
   }
+  double step = watch_.step_nanoseconds();
+  keep(&step, &step_time_);
 }
 
 // What was found out since the ops of the last pair were recorded.
@@ -125,7 +127,9 @@ void Runtime::RefreshVerified() {
 MeasuredProfile Runtime::TakeProfile() {
   const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
-  RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(measured.profile));
+  Profile& profile = measured.profile;
+  profile.tail_time = std::max(0.0, step_time_ - BaseTime(profile));
+  RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
   return measured;
 }
 
