@@ -1,10 +1,12 @@
 // ebbtide fit [--steps N] [--device cpu|SIMULATED] -- CMD...
 //
-// Will it fit, and what would a budget cost? CMD trains for a few steps,
-// watched and not managed (cli/watched_run.h); the rest is the planner's. All
-// times are predictions, of whole steps; the ops that a plan repeats are taken
-// to repeat their bytes, which a run under a budget verifies. Spilling is
-// planned at the speed that the spill folder has while nothing else runs.
+// Will it fit, and what would a budget cost? CMD trains for N steps, watched
+// and not managed (cli/watched_run.h); without --steps for six, or for as many
+// as half a minute has, at least until one repeats. The rest is the planner's,
+// and takes half a minute at most. All times are predictions, of whole steps;
+// the ops that a plan repeats are taken to repeat their bytes, which a run
+// under a budget verifies. Spilling is planned at the speed that the spill
+// folder has while nothing else runs.
 //
 // The recommended budget is the least one of the curve without spilling whose
 // step takes at most 5 % longer than the unmanaged one, and the margin that the
@@ -32,11 +34,12 @@ namespace ebbtide {
 namespace {
 
 constexpr double kWorthIt = 1.05;
+constexpr absl::Duration kWatchTime = absl::Seconds(30);
 constexpr absl::Duration kFloorTime = absl::Seconds(2);
-constexpr absl::Duration kCurveTime = absl::Seconds(10);
+constexpr absl::Duration kCurveTime = absl::Seconds(8);
 
 struct Arguments {
-  int64_t steps = 6;
+  std::optional<int64_t> steps;
   std::string device = "cpu";
   std::vector<std::string> command;
 };
@@ -185,7 +188,11 @@ Exit Run(const Arguments& arguments) {
                             "yet"));
     return Exit::kUsage;
   }
-  auto run = WatchRun(arguments.command, arguments.steps);
+  WatchLimits limits = {.time = kWatchTime};
+  if (arguments.steps) {
+    limits = {.steps = *arguments.steps, .time = absl::InfiniteDuration()};
+  }
+  auto run = WatchRun(arguments.command, limits);
   if (!run.ok()) return ExitFor(run.status());
   const std::string name = absl::StrJoin(arguments.command, " ");
   const absl::Status answered = Answer(*std::move(run), name);
@@ -202,7 +209,7 @@ void AddFitCommand(CLI::App& app, Exit* exit) {
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("--steps", arguments->steps,
-                   "Steps to watch before the program is stopped; default 6")
+                   "Steps to watch before CMD is stopped; default 6")
       ->check(CLI::Range(int64_t{3}, int64_t{1000000}));
   command->add_option("--device", arguments->device, "cpu")
       ->type_name("cpu|SIMULATED");

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 #include <variant>
 
 #include "absl/status/status.h"
@@ -161,25 +162,27 @@ Progress ProgressOf(const std::string& path) {
 }
 
 // Until enough has been seen, or the program ends.
-Progress Follow(const std::string& trace, int64_t steps, Group* group) {
-  Progress progress;
+void Follow(const std::string& trace, const WatchLimits& limits, Group* group) {
+  const absl::Time last = absl::Now() + limits.time;
   while (g_signal == 0 && group->IsRunning()) {
     absl::SleepFor(kLook);
-    progress = ProgressOf(trace);
-    const int64_t wanted = progress.has_profile ? steps : kTries * steps;
+    const Progress progress = ProgressOf(trace);
+    const bool over =
+        progress.has_profile
+            ? progress.steps >= limits.steps || absl::Now() >= last
+            : progress.steps >= kTries * limits.steps;
     // The profile is written just after the end of a step.
-    if (progress.steps >= wanted) {
+    if (over) {
       absl::SleepFor(kLook);
-      break;
+      return;
     }
   }
-  return progress;
 }
 
 }  // namespace
 
 absl::StatusOr<WatchedRun> WatchRun(const std::vector<std::string>& command,
-                                    int64_t steps) {
+                                    const WatchLimits& limits) {
   absl::StatusOr<std::string> made = TemporaryFolder::Make();
   if (!made.ok()) return made.status();
   const TemporaryFolder folder(*std::move(made));
@@ -193,14 +196,13 @@ absl::StatusOr<WatchedRun> WatchRun(const std::vector<std::string>& command,
   const absl::StatusOr<pid_t> child = Spawn(command);
   if (!child.ok()) return child.status();
   WatchedRun run;
-  Progress progress;
   {
     Group group(*child);
-    progress = Follow(trace, steps, &group);
+    Follow(trace, limits, &group);
     if (!group.IsRunning()) run.ended = group.HowItEnded();
   }
   if (g_signal != 0) return absl::CancelledError("fit: interrupted");
-  progress = ProgressOf(trace);
+  const Progress progress = ProgressOf(trace);
   run.steps = progress.steps;
   if (!progress.has_profile) {
     return absl::InvalidArgumentError(absl::StrCat(

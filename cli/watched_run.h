@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "planner/profile.h"
 
 namespace ebbtide {
@@ -18,17 +19,22 @@ struct WatchedRun {
   std::string ended;  // how the program ended by itself; empty: it was stopped
 };
 
+struct WatchLimits {
+  int64_t steps = 6;
+  absl::Duration time = absl::InfiniteDuration();
+};
+
 // Starts `command` in a process group of its own, its standard input empty, its
-// standard output on ours for errors, and stops the group (SIGTERM, after five
-// seconds SIGKILL) once `steps` steps are over and one of them was like the one
-// before. A program that ends by itself before is fine if it got as far as
-// that. SIGINT and SIGTERM to us stop it too.
+// standard output on ours for errors. Once a step was like the one before, and
+// one of the limits is reached, the group is stopped (SIGTERM, after five
+// seconds SIGKILL). A program that ends by itself before is fine if it got as
+// far as a repeated step. SIGINT and SIGTERM to us stop it too.
 //
-// Errors (InvalidArgument, naming the command): it does not start, ends
-// without, or goes on for four times as many steps without a repeated one;
-// Cancelled: by a signal.
+// Errors (InvalidArgument, naming the command): it does not start, ends without
+// a repeated step, or goes on for four times as many steps as the limit without
+// one; Cancelled: by a signal.
 absl::StatusOr<WatchedRun> WatchRun(const std::vector<std::string>& command,
-                                    int64_t steps);
+                                    const WatchLimits& limits);
 
 }  // namespace ebbtide
 
