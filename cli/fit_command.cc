@@ -8,13 +8,14 @@
 // under a budget verifies. Spilling is planned at the speed that the spill
 // folder has while nothing else runs.
 //
-// The recommended budget is the least one of the curve without spilling whose
-// step takes at most 5 % longer than the unmanaged one, and the margin that the
+// The recommended budget is the least one found whose step takes at most 5 %
+// longer than the unmanaged one without spilling, and the margin that the
 // runtime leaves (1 %, at least 1 MiB), in whole MiB. Copies take cores and
 // memory bandwidth from the compute beside them, which no profile shows: a
 // recommendation does not count on them.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -72,8 +73,8 @@ absl::StatusOr<Outlook> OutlookOf(const Profile& profile, bool spill) {
 std::optional<Time> TimeWithin(const Outlook& outlook, Bytes budget) {
   std::optional<Time> time;
   for (const CurvePoint& point : outlook.curve) {
-    if (point.budget <= budget)
-      time = std::min(time.value_or(point.time), point.time);
+    if (point.budget > budget) continue;
+    time = std::min(time.value_or(point.time), point.time);
   }
   return time;
 }
@@ -106,8 +107,8 @@ void PrintCurve(Time unmanaged, const Outlook& keeping,
   }
   std::sort(budgets.begin(), budgets.end());
   budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());
-  std::printf("\n%12s %21s%s\n", "budget", "recomputing",
-              spilling ? "  and spilling as well" : "");
+  std::printf("\n%12s %21s%s\n", "budget", "without spilling",
+              spilling ? "         with spilling" : "");
   for (const Bytes budget : budgets) {
     const auto kept = TimeWithin(keeping, budget);
     std::string line = absl::StrCat(
@@ -130,18 +131,43 @@ Bytes AsBudget(Bytes planned) {
   return Bytes{(with_margin + kMiB - 1) / kMiB * kMiB};
 }
 
-void PrintRecommendation(Time unmanaged, const Outlook& keeping) {
-  // The last point keeps everything.
-  CurvePoint best = keeping.curve.back();
-  for (const CurvePoint& point : keeping.curve) {
-    if (point.time > kWorthIt * unmanaged) continue;
-    best = point;
-    break;
+// The least budget known whose step costs no more than kWorthIt: that of the
+// curve, and what a few plans between it and the point before find.
+absl::StatusOr<CurvePoint> Recommend(const Profile& profile, Time unmanaged,
+                                     const Outlook& keeping) {
+  constexpr int kPlans = 4;
+  const auto good = std::find_if(keeping.curve.begin(), keeping.curve.end(),
+                                 [unmanaged](const CurvePoint& point) {
+                                   return point.time <= kWorthIt * unmanaged;
+                                 });
+  if (good == keeping.curve.end()) {
+    return CurvePoint{UnmanagedPeak(profile), unmanaged};
   }
+  CurvePoint best = *good;
+  if (good == keeping.curve.begin()) return best;
+  int64_t too_little = Count(std::prev(good)->budget);
+  PlanOptions options;
+  options.allow_offload = false;
+  options.time_limit = kFloorTime / kPlans;
+  for (int i = 0; i < kPlans; ++i) {
+    options.budget = Bytes{(too_little + Count(best.budget)) / 2};
+    const auto plan = MakePlan(profile, options);
+    if (!plan.ok()) return plan.status();
+    const Time time = plan->time + profile.tail_time;
+    if (plan->feasible && time <= kWorthIt * unmanaged) {
+      best = {options.budget, time};
+    } else {
+      too_little = Count(options.budget);
+    }
+  }
+  return best;
+}
+
+void PrintRecommendation(Time unmanaged, const CurvePoint& best) {
   std::printf(
-      "\nrecommended: --budget %dMiB, %.1f ms a step (%+.1f %%): the least "
-      "budget above that recomputing alone holds at no more than %+.0f %%, and "
-      "1 %% of margin\n",
+      "\nrecommended: --budget %dMiB, %.1f ms a step (%+.1f %%)\n"
+      "  the least budget that recomputing alone holds at no more than %+.0f "
+      "%%, and 1 %% of margin\n",
       static_cast<int>(Count(AsBudget(best.budget)) >> 20), best.time / 1e6,
       100 * (best.time / unmanaged - 1), 100 * (kWorthIt - 1));
 }
@@ -159,7 +185,7 @@ absl::Status Answer(WatchedRun run, const std::string& name) {
       FormatSize(UnmanagedPeak(profile)).c_str());
   const auto keeping = OutlookOf(profile, /*spill=*/false);
   if (!keeping.ok()) return keeping.status();
-  PrintFloor("recomputing", *keeping);
+  PrintFloor("without spilling", *keeping);
   std::optional<Outlook> spilling;
   const auto speed = MeasureSpillSpeed();
   if (speed.ok()) {
@@ -169,7 +195,7 @@ absl::Status Answer(WatchedRun run, const std::string& name) {
     if (!outlook.ok()) return outlook.status();
     spilling = *std::move(outlook);
     const std::string how =
-        absl::StrFormat("and spilling to %s (%.0f MB/s out, %.0f MB/s back)",
+        absl::StrFormat("with spilling to %s (%.0f MB/s out, %.0f MB/s back)",
                         speed->folder, 1e3 * speed->out, 1e3 * speed->back);
     PrintFloor(how.c_str(), *spilling);
   } else {
@@ -177,7 +203,9 @@ absl::Status Answer(WatchedRun run, const std::string& name) {
                 std::string(speed.status().message()).c_str());
   }
   PrintCurve(unmanaged, *keeping, spilling);
-  PrintRecommendation(unmanaged, *keeping);
+  const auto best = Recommend(profile, unmanaged, *keeping);
+  if (!best.ok()) return best.status();
+  PrintRecommendation(unmanaged, *best);
   return absl::OkStatus();
 }
 

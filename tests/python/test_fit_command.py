@@ -58,10 +58,10 @@ def test_an_endless_program_is_stopped_and_answered(
     said = done.stdout
     assert re.match(rf"{PYTHON} .* steps watched; \d+ ops and \d+ backward ops", said)
     peak = mebibytes("peak", said)
-    known = mebibytes("floor recomputing:", said)
+    known = mebibytes("floor without spilling:", said)
     proven = re.search(r"every plan needs ([\d.]+) MiB, for (op|stage) \d+", said)
     assert (known if proven is None else float(proven[1])) <= known < peak
-    assert mebibytes(r"floor and spilling to .*:", said) <= known
+    assert mebibytes(r"floor with spilling to .*:", said) <= known
     curve = re.findall(r"^ +([\d.]+) MiB +([\d.]+) ms +\+([\d.]+) %", said, re.M)
     budgets = [float(budget) for budget, _, _ in curve]
     assert budgets == sorted(budgets)
