@@ -66,6 +66,11 @@ absl::StatusOr<Outlook> OutlookOf(const Profile& profile, bool spill) {
   if (!curve.ok()) return curve.status();
   outlook.curve = *std::move(curve);
   for (CurvePoint& point : outlook.curve) point.time += profile.tail_time;
+  // The curve begins at a floor of its own; nobody says what makes that one.
+  if (!outlook.curve.empty() &&
+      outlook.curve.front().budget < outlook.known.bytes) {
+    outlook.known = {.bytes = outlook.curve.front().budget};
+  }
   return outlook;
 }
 
@@ -85,17 +90,17 @@ std::string Cell(std::optional<Time> time, Time unmanaged) {
                          100 * (*time / unmanaged - 1));
 }
 
-void PrintFloor(const char* how, const Outlook& outlook) {
-  std::printf("floor %s: %s by the best plan known, for %s; ", how,
+void PrintFloor(const std::string& how, const Outlook& outlook) {
+  const LeastPeak& proven = outlook.proven;
+  const bool met = proven.bytes == outlook.known.bytes;
+  const std::string& maker = met ? proven.name : outlook.known.name;
+  std::printf("floor %s: %s by the best plan known%s; %s\n", how.c_str(),
               FormatSize(outlook.known.bytes).c_str(),
-              outlook.known.name.c_str());
-  if (outlook.proven.bytes == outlook.known.bytes) {
-    std::printf("no plan needs less\n");
-    return;
-  }
-  std::printf("every plan needs %s, for %s\n",
-              FormatSize(outlook.proven.bytes).c_str(),
-              outlook.proven.name.c_str());
+              maker.empty() ? "" : absl::StrCat(", for ", maker).c_str(),
+              met ? "no plan needs less"
+                  : absl::StrCat("every plan needs ", FormatSize(proven.bytes),
+                                 ", for ", proven.name)
+                        .c_str());
 }
 
 void PrintCurve(Time unmanaged, const Outlook& keeping,
@@ -197,7 +202,7 @@ absl::Status Answer(WatchedRun run, const std::string& name) {
     const std::string how =
         absl::StrFormat("with spilling to %s (%.0f MB/s out, %.0f MB/s back)",
                         speed->folder, 1e3 * speed->out, 1e3 * speed->back);
-    PrintFloor(how.c_str(), *spilling);
+    PrintFloor(how, *spilling);
   } else {
     std::printf("no spilling: %s\n",
                 std::string(speed.status().message()).c_str());
