@@ -8,11 +8,11 @@
 #ifndef EBBTIDE_PLANNER_CUT_H_
 #define EBBTIDE_PLANNER_CUT_H_
 
-#include <limits>
+#include <utility>
 #include <vector>
 
 #include "planner/graph.h"
-#include "planner/max_flow.h"
+#include "planner/window_cut.h"
 
 namespace ebbtide {
 
@@ -33,39 +33,21 @@ class CutProblem {
   static CutProblem ForPlan(const Graph& graph);
 
   // Bytes that are alive at the instant whatever is chosen.
-  int64_t fixed() const { return fixed_; }
+  int64_t fixed() const { return window_.instant().fixed; }
 
   // Values larger than `room` are rebuilt where they can be: there is no room
   // to keep them.
-  void SetRoom(int64_t room) { room_ = room; }
+  void SetRoom(int64_t room);
 
   // At `price` per byte; with price < 0 the fewest bytes at any cost.
   CutSolution Solve(double price);
 
  private:
-  CutProblem(const Graph& graph, const std::vector<char>& replayable);
-  // Free values are there at no price; must_rebuild values cannot be kept.
-  void Build(const std::vector<char>& needed, const std::vector<char>& free,
-             const std::vector<char>& must_rebuild);
-  void Reach(const std::vector<char>& needed, const std::vector<char>& free);
-  void SetCapacities(double price, double time_scale);
+  CutProblem(const Graph& graph, WindowCut window)
+      : graph_(graph), window_(std::move(window)) {}
 
   const Graph& graph_;
-  const std::vector<char>* replayable_;  // of ops
-  std::vector<Time> time_;               // of ops
-  int64_t fixed_ = 0;
-  int64_t room_ = std::numeric_limits<int64_t>::max();
-  std::vector<int> reached_values_;
-  std::vector<int> reached_ops_;
-  std::vector<int> node_;        // of values; -1: not in the network
-  std::vector<int> op_node_;     // of ops
-  std::vector<int> value_edge_;  // price edge by position in reached_values_
-  std::vector<char> priced_;     // whether that edge has a price
-  std::vector<int> op_edge_;     // time edge by position in reached_ops_
-  Time total_ = 0;               // time of all reached ops
-  MaxFlow flow_{0};
-  int source_ = 0;
-  int sink_ = 0;
+  WindowCut window_;
 };
 
 }  // namespace ebbtide

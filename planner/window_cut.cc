@@ -15,12 +15,14 @@ constexpr int64_t kEver = int64_t{1} << 60;  // more than any cut
 }  // namespace
 
 WindowCut::WindowCut(const Graph& graph, Instant instant,
-                     const std::vector<int>& wanted)
-    : graph_(graph), instant_(std::move(instant)) {
+                     const std::vector<int>& wanted,
+                     const std::vector<char>& replayable,
+                     std::vector<Time> time)
+    : graph_(graph), instant_(std::move(instant)), time_(std::move(time)) {
+  Reach(wanted, replayable);
   Time total = 0;
-  for (Time time : graph.time) total += time;
+  for (int i : ops_) total += time_[i];
   scale_ = total > 0 ? kUnits / total : 0;
-  Reach(wanted);
   AddEdges();
   Reset();
 }
@@ -34,7 +36,8 @@ void WindowCut::Reset() {
 }
 
 // Values and ops that the needed and the wanted ones can make use of.
-void WindowCut::Reach(const std::vector<int>& wanted) {
+void WindowCut::Reach(const std::vector<int>& wanted,
+                      const std::vector<char>& replayable) {
   node_.assign(graph_.values, -1);
   op_node_.assign(graph_.ops, -1);
   int nodes = 0;
@@ -49,7 +52,7 @@ void WindowCut::Reach(const std::vector<int>& wanted) {
   for (int v : wanted) add(v);
   for (size_t k = 0; k < values_.size(); ++k) {
     const int i = graph_.op[values_[k]];
-    if (!graph_.may_replay[i] || op_node_[i] >= 0) continue;
+    if (!replayable[i] || op_node_[i] >= 0) continue;
     op_node_[i] = nodes++;
     ops_.push_back(i);
     for (int v : graph_.inputs[i]) add(v);
@@ -66,8 +69,7 @@ void WindowCut::AddEdges() {
         node_[v], CanRebuild(v) ? op_node_[graph_.op[v]] : sink_, 0));
   }
   for (int i : ops_) {
-    const double worth = std::floor(graph_.time[i] * scale_);
-    flow_.AddEdge(op_node_[i], sink_, static_cast<int64_t>(worth));
+    op_edge_.push_back(flow_.AddEdge(op_node_[i], sink_, 0));
     for (int v : graph_.inputs[i]) {
       if (node_[v] >= 0) flow_.AddEdge(op_node_[i], node_[v], kEver);
     }
@@ -93,8 +95,34 @@ double WindowCut::Solve(const Prices& prices) {
     const double reward = prices.reward == nullptr ? 0 : (*prices.reward)[v];
     flow_.SetCapacity(want_edge_[k], needed_[v] ? kEver : Capacity(reward));
   }
+  for (size_t k = 0; k < ops_.size(); ++k) {
+    const double worth = std::floor(time_[ops_[k]] * scale_);
+    flow_.SetCapacity(op_edge_[k], static_cast<int64_t>(worth));
+  }
   const int64_t cut = flow_.Run(source_, sink_);
   return scale_ > 0 ? static_cast<double>(cut) / scale_ : 0;
+}
+
+void WindowCut::SolveFewest() {
+  const int64_t most = (int64_t{1} << 60) / (values_.size() + 1);
+  for (size_t k = 0; k < values_.size(); ++k) {
+    const int v = values_[k];
+    int64_t capacity = std::min(graph_.bytes[v], most);
+    if (state_[v] == State::kKept) capacity = 0;
+    if (state_[v] == State::kDropped) capacity = kEver;
+    flow_.SetCapacity(keep_edge_[k], capacity);
+    flow_.SetCapacity(want_edge_[k], needed_[v] ? kEver : 0);
+  }
+  for (int edge : op_edge_) flow_.SetCapacity(edge, 0);
+  flow_.Run(source_, sink_);
+}
+
+Time WindowCut::RebuildTime() const {
+  Time sum = 0;
+  for (int i : ops_) {
+    if (flow_.OnSourceSide(op_node_[i])) sum += time_[i];
+  }
+  return sum;
 }
 
 int64_t WindowCut::KeptBytes() const {

@@ -1,13 +1,13 @@
-// The closure problem of planner/cut.h for one window of a pair of instants:
-// from an instant to a stage. Every value needed in the window is there at the
-// instant (kept) or rebuilt in the window, and an op is run again only on
-// inputs of which the same holds. On top of the price per byte each value can
-// carry a surcharge for being kept and a reward for being had (kept or
-// rebuilt), and a branch and bound can decide of single values whether they
-// are kept. Private to the planner.
+// The closure problem of planner/cut.h for one window: from an instant to a
+// stage. Every value needed in the window is there at the instant (kept) or
+// rebuilt in the window, and an op is run again only on inputs of which the
+// same holds. On top of the price per byte each value can carry a surcharge for
+// being kept and a reward for being had (kept or rebuilt), and of single values
+// it can be decided whether they are kept. Private to the planner.
 #ifndef EBBTIDE_PLANNER_WINDOW_CUT_H_
 #define EBBTIDE_PLANNER_WINDOW_CUT_H_
 
+#include <utility>
 #include <vector>
 
 #include "planner/graph.h"
@@ -19,8 +19,13 @@ namespace ebbtide {
 class WindowCut {
  public:
   // `wanted` values are not needed, but may carry a reward or become needed.
-  WindowCut(const Graph& graph, Instant instant,
-            const std::vector<int>& wanted);
+  // Ops run again in `time`, those that `replayable` allows.
+  WindowCut(const Graph& graph, Instant instant, const std::vector<int>& wanted,
+            const std::vector<char>& replayable, std::vector<Time> time);
+  // Whatever some plan may run again, in its own time.
+  WindowCut(const Graph& graph, Instant instant, const std::vector<int>& wanted)
+      : WindowCut(graph, std::move(instant), wanted, graph.may_replay,
+                  graph.time) {}
 
   // Whether the value is part of the problem: neither free nor out of reach.
   bool Has(int v) const { return node_[v] >= 0; }
@@ -50,12 +55,15 @@ class WindowCut {
   // No choice costs less time of rebuilding, plus prices, plus the rewards
   // that it does not get. The rewards of values that are needed are nothing.
   double Solve(const Prices& prices);
+  // Keeps the fewest bytes, whatever the rebuilding costs.
+  void SolveFewest();
 
-  // Of the choice that Solve found.
+  // Of the choice that was found last.
   bool Keeps(int v) const { return Got(v) && !Rebuilds(v); }
   bool Got(int v) const { return flow_.OnSourceSide(node_[v]); }
   // Bytes kept, those of decided values not counted.
   int64_t KeptBytes() const;
+  Time RebuildTime() const;
 
  private:
   enum class State : char { kOpen, kKept, kDropped };
@@ -64,12 +72,14 @@ class WindowCut {
     const int node = op_node_[graph_.op[v]];
     return node >= 0 && flow_.OnSourceSide(node);
   }
-  void Reach(const std::vector<int>& wanted);
+  void Reach(const std::vector<int>& wanted,
+             const std::vector<char>& replayable);
   void AddEdges();
   int64_t Capacity(double worth) const;
 
   const Graph& graph_;
-  const Instant instant_;
+  Instant instant_;
+  std::vector<Time> time_;      // of ops
   double scale_ = 0;            // units of capacity per unit of time
   std::vector<char> needed_;    // of values
   std::vector<State> state_;    // of values
@@ -79,6 +89,7 @@ class WindowCut {
   std::vector<int> op_node_;    // of ops
   std::vector<int> want_edge_;  // by position in values_
   std::vector<int> keep_edge_;  // by position in values_
+  std::vector<int> op_edge_;    // by position in ops_
   MaxFlow flow_{0};
   int source_ = 0;
   int sink_ = 0;
