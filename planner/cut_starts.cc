@@ -50,22 +50,36 @@ Draft CutStarts::Fewest(Rest rest) { return Make(problem_.Solve(-1), rest); }
 
 bool CutStarts::Fit(int64_t budget, Rest rest, const Progress& progress,
                     Draft* draft) {
-  Draft fewest = Fewest(rest);
+  CutSolution few = problem_.Solve(-1);
+  Draft fewest = Make(few, rest);
   bool found = PeakOf(fewest) <= budget;
   if (found) *draft = std::move(fewest);
+  CutSolution many = problem_.Solve(0);
   // Prices span many powers of ten; bisect their logarithm.
   double low = std::log(highest_price_) - 45;
   double high = std::log(highest_price_);
   constexpr int kRounds = 24;
   for (int round = 0; round < kRounds && progress() < 1; ++round) {
     const double middle = (low + high) / 2;
-    Draft next = Make(problem_.Solve(std::exp(middle)), rest);
-    if (PeakOf(next) <= budget) {
-      *draft = std::move(next);
+    CutSolution next = problem_.Solve(std::exp(middle));
+    // Most prices change nothing, and drafts cost more than cuts.
+    if (next.keeps == few.keeps) {
+      high = middle;
+      continue;
+    }
+    if (next.keeps == many.keeps) {
+      low = middle;
+      continue;
+    }
+    Draft candidate = Make(next, rest);
+    if (PeakOf(candidate) <= budget) {
+      *draft = std::move(candidate);
       found = true;
       high = middle;
+      few = std::move(next);
     } else {
       low = middle;
+      many = std::move(next);
     }
   }
   return found;
