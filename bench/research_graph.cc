@@ -1,6 +1,7 @@
 // Prints one of the synthetic networks of published planner figures as a
 // profile:
 //   research_graph NAME LAYERS RATIO
+// or, with NAME random, a random network of LAYERS ops.
 // RATIO is the share of all saved bytes that either lane moves in the time of
 // one forward pass; 0: no lanes.
 #include <cstdio>
@@ -26,7 +27,9 @@ double SavedBytes(const Profile& profile) {
 }
 
 void Print(const char* name, int layers, double ratio) {
-  Profile profile = ResearchGraph(name, layers);
+  Profile profile = absl::string_view(name) == "random"
+                        ? RandomNetwork(1, layers)
+                        : ResearchGraph(name, layers);
   if (ratio > 0) {
     Time forward = 0;
     for (const Op& op : profile.ops) forward += op.time;
