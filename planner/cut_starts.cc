@@ -48,13 +48,23 @@ int64_t CutStarts::PeakOf(const Draft& draft) {
 
 Draft CutStarts::Fewest(Rest rest) { return Make(problem_.Solve(-1), rest); }
 
-bool CutStarts::Fit(int64_t budget, Rest rest, const Progress& progress,
-                    Draft* draft) {
+// Whether the last draft is over the budget before anything is rebuilt.
+bool CutStarts::KeepsTooMuch(int64_t budget) const {
+  for (int64_t peak : evaluation_.forward_peak) {
+    if (peak > budget) return true;
+  }
+  for (int t = 0; t < graph_.stages; ++t) {
+    if (evaluation_.rebuilt_begin[t + 1] > 0) return false;
+    if (evaluation_.stage_peak[t] > budget) return true;
+  }
+  return false;
+}
+
+bool CutStarts::Bisect(int64_t budget, Rest rest, Over over,
+                       const Progress& progress, Draft* draft) {
   CutSolution few = problem_.Solve(-1);
-  Draft fewest = Make(few, rest);
-  bool found = PeakOf(fewest) <= budget;
-  if (found) *draft = std::move(fewest);
   CutSolution many = problem_.Solve(0);
+  bool found = false;
   // Prices span many powers of ten; bisect their logarithm.
   double low = std::log(highest_price_) - 45;
   double high = std::log(highest_price_);
@@ -72,17 +82,28 @@ bool CutStarts::Fit(int64_t budget, Rest rest, const Progress& progress,
       continue;
     }
     Draft candidate = Make(next, rest);
-    if (PeakOf(candidate) <= budget) {
-      *draft = std::move(candidate);
-      found = true;
+    const bool fits = PeakOf(candidate) <= budget;
+    if (fits || (over == Over::kEither && !KeepsTooMuch(budget))) {
       high = middle;
       few = std::move(next);
     } else {
       low = middle;
       many = std::move(next);
     }
+    if (!fits) continue;
+    *draft = std::move(candidate);
+    found = true;
   }
   return found;
+}
+
+bool CutStarts::Fit(int64_t budget, Rest rest, const Progress& progress,
+                    Draft* draft) {
+  Draft fewest = Fewest(rest);
+  const bool found = PeakOf(fewest) <= budget;
+  if (found) *draft = std::move(fewest);
+  return Bisect(budget, rest, Over::kKept, progress, draft) || found ||
+         Bisect(budget, rest, Over::kEither, progress, draft);
 }
 
 }  // namespace ebbtide

@@ -30,6 +30,12 @@ class CutStarts {
  private:
   Draft Make(const CutSolution& solution, Rest rest) const;
   int64_t PeakOf(const Draft& draft);
+  bool KeepsTooMuch(int64_t budget) const;
+  // What is to blame where a draft is over the budget: that too much is kept,
+  // or else that so much is rebuilt.
+  enum class Over { kKept, kEither };
+  bool Bisect(int64_t budget, Rest rest, Over over, const Progress& progress,
+              Draft* draft);
 
   const Graph& graph_;
   const bool offload_;
