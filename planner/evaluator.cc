@@ -11,7 +11,7 @@ constexpr int kByStage = 1 << 30;  // read by the stage itself, after all ops
 
 // Plans that run more ops again are given up: dropping every value of a graph
 // of n ops runs n * n / 2.
-constexpr size_t kMostRebuilt = 4 << 20;
+constexpr size_t kMostRebuilt = 1 << 20;
 
 // Of resident_.
 constexpr char kAway = 0;

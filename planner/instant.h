@@ -35,7 +35,9 @@ Instant AtInstant(const Graph& graph, int instant, int last);
 // While forward op `op` is run again before stage t, with the needs of stages
 // t to the last.
 Instant AtRerun(const Graph& graph, int op, int t);
-// The number of that instant, and what it is the number of.
+// The number of that instant, and what it is the number of. In graphs of more
+// than kMostOpsOfReruns ops or stages there are not enough numbers.
+constexpr int kMostOpsOfReruns = 40000;
 int RerunOf(const Graph& graph, int op, int t);
 bool IsRerun(const Graph& graph, int instant);
 struct Rerun {

@@ -78,6 +78,7 @@ class PairSearch {
   // In place of the second instant, an op that is run again right before it:
   // those with most in memory, of equal ones the last.
   void ListReruns(const Pair& pair) {
+    if (std::max(graph_.ops, graph_.stages) > kMostOpsOfReruns) return;
     const int t = pair.second - graph_.ops;
     const int64_t fixed = AtStage(graph_, t, t).fixed;
     std::vector<std::pair<int64_t, Pair>> reruns;

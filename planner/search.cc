@@ -124,8 +124,9 @@ void Search::Refill(const Progress& progress) {
   }
 }
 
-// The constants are those that planner-research 2, section 2 measured.
+// The other constants are those that planner-research 2, section 2 measured.
 void Search::Anneal(const Progress& progress) {
+  constexpr int kMany = 100000;
   if (movers_.empty() && offloaders_.empty()) return;
   const Time base = std::max(1e-9, BaseTime(*graph_.profile));
   const double hottest = std::clamp(0.25 / std::max(1, graph_.ops), 3e-4, 0.02);
@@ -136,7 +137,8 @@ void Search::Anneal(const Progress& progress) {
   int idle = 0;    // moves in a row that changed nothing
   int steady = 0;  // iterations on one side of the budget; negative: above it
   for (int64_t k = 1;; ++k) {
-    if (k % 32 == 0) {
+    // Moves of plans that rebuild very much take milliseconds.
+    if (k % 32 == 0 || state_.rebuilt() > kMany) {
       const double done = progress();
       if (done >= 1) return;
       const Time scale =
