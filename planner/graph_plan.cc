@@ -166,6 +166,7 @@ class Solver {
     CutStarts starts(graph_, options_.offload);
     const Progress progress = UntilDeadline(0.2);
     Draft draft = KeepAll(graph_, options_.offload);
+    for (const Draft& start : options_.starts) Try(start);
     if (options_.offload) Try(Offload(draft));
     for (CutStarts::Rest rest : CutStarts::kRests) {
       if (!options_.rebuild) break;

@@ -4,6 +4,7 @@
 #define EBBTIDE_PLANNER_GRAPH_PLAN_H_
 
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "planner/graph.h"
 #include "planner/plan.h"
 #include "planner/retention.h"
@@ -17,6 +18,8 @@ struct GraphPlanOptions {
   uint64_t seed = 1;
   int64_t evaluations = 0;  // 0: as many as the time allows
   absl::Time deadline = absl::InfiniteFuture();
+  // Plans to begin with, beside those from the cut: of other budgets, say.
+  absl::Span<const Draft> starts;
 };
 
 struct GraphPlan {

@@ -176,28 +176,69 @@ absl::StatusOr<FloorResult> FloorOrThrow(const Profile& profile,
   return floor;
 }
 
+constexpr int kCurvePoints = 12;
+
+// Budgets from the largest to the least, each beginning with the plans of the
+// one before and of the floor.
+absl::StatusOr<std::vector<CurvePoint>> GraphCurve(const Profile& profile,
+                                                   const PlanOptions& options,
+                                                   int64_t most) {
+  const absl::Duration share = options.time_limit / (kCurvePoints + 1);
+  const absl::StatusOr<Graph> graph =
+      CompileGraph(profile, options.allow_recompute);
+  if (!graph.ok()) return graph.status();
+  GraphPlanOptions solve = GraphOptions(profile, options, absl::Now());
+  solve.deadline = absl::Now() + share;
+  int64_t least = 0;
+  std::vector<Draft> starts = {SolveFloor(*graph, solve, &least)};
+  const int64_t low = std::min(most, least);
+  std::vector<CurvePoint> curve;
+  for (int k = kCurvePoints - 1; k >= 0; --k) {
+    solve.budget = k == kCurvePoints - 1
+                       ? most
+                       : low + (most - low) / (kCurvePoints - 1) * k;
+    solve.starts = starts;
+    solve.deadline = absl::Now() + share;
+    GraphPlan solved = SolveGraph(*graph, solve);
+    if (!solved.feasible) continue;
+    Plan plan;
+    plan.budget = Bytes{solve.budget};
+    const auto finished = Finish(*graph, solved.draft, &plan);
+    if (!finished.ok()) return finished.status();
+    // A plan for less may be the better one for more.
+    while (!curve.empty() && curve.back().time >= plan.time) curve.pop_back();
+    curve.push_back({plan.budget, plan.time});
+    starts.resize(1, starts.front());
+    starts.push_back(std::move(solved.draft));
+  }
+  std::reverse(curve.begin(), curve.end());
+  return curve;
+}
+
 absl::StatusOr<std::vector<CurvePoint>> MakeCurveOrThrow(
     const Profile& profile, const PlanOptions& options) {
-  constexpr int kPoints = 12;
-  PlanOptions part = options;
-  part.time_limit = options.time_limit / (kPoints + 1);
-  std::vector<CurvePoint> curve;
-  const Bytes most = std::max(UnmanagedPeak(profile), Bytes{1});
-  int64_t low = Count(most);
-  if (options.solver != "keep") {
-    const absl::StatusOr<FloorResult> floor = FloorOrThrow(profile, part);
-    if (!floor.ok()) return floor.status();
-    low = std::min(low, Count(floor->bytes));
+  if (auto s = CheckOptions(profile, options); !s.ok()) return s;
+  const int64_t most = std::max<int64_t>(Count(UnmanagedPeak(profile)), 1);
+  if (options.solver == "auto" || options.solver == "graph") {
+    return GraphCurve(profile, options, most);
   }
-  for (int k = 0; k < kPoints; ++k) {
-    part.budget = Bytes{low + (Count(most) - low) / (kPoints - 1) * k};
-    if (k == kPoints - 1) part.budget = most;
+  PlanOptions part = options;
+  part.time_limit = options.time_limit / kCurvePoints;
+  part.budget = Bytes{most};
+  std::vector<CurvePoint> curve;
+  for (int k = kCurvePoints; k > 0; --k) {
     const absl::StatusOr<Plan> plan = MakePlanOrThrow(profile, part);
     if (!plan.ok()) return plan.status();
-    if (!plan->feasible) continue;
-    if (!curve.empty() && plan->time >= curve.back().time) continue;
+    if (!plan->feasible) break;
+    while (!curve.empty() && curve.back().time >= plan->time) curve.pop_back();
     curve.push_back({part.budget, plan->time});
+    // Down to the least that the solver knows a plan for, in equal steps.
+    const int64_t step =
+        (Count(part.budget) - Count(plan->least_budget)) / std::max(1, k - 1);
+    if (step <= 0) break;
+    part.budget = Bytes{Count(part.budget) - step};
   }
+  std::reverse(curve.begin(), curve.end());
   return curve;
 }
 

@@ -195,6 +195,33 @@ TEST(MakePlanTest, PlansATransformerCloseToItsLowerBound) {
   }
 }
 
+TEST(MakeCurveTest, FallsFromTheFloorToTheUnmanagedPeak) {
+  int points = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const Profile p = RandomProfile(seed, 4 + seed % 6);
+    PlanOptions options;
+    options.evaluations = 300;
+    const auto curve = MakeCurve(p, options);
+    ASSERT_EQ(curve.status(), absl::OkStatus());
+    const auto floor = Floor(p, options);
+    ASSERT_EQ(floor.status(), absl::OkStatus());
+    ASSERT_FALSE(curve->empty());
+    EXPECT_EQ(curve->back().time, BaseTime(p));
+    EXPECT_LE(curve->back().budget, UnmanagedPeak(p));
+    EXPECT_EQ(curve->front().budget, floor->bytes);
+    points += static_cast<int>(curve->size());
+    for (size_t k = 0; k < curve->size(); ++k) {
+      const CurvePoint& point = (*curve)[k];
+      EXPECT_GE(point.time, GraphOracle(p, point.budget).LeastTime());
+      if (k == 0) continue;
+      EXPECT_GT(point.budget, (*curve)[k - 1].budget);
+      EXPECT_LT(point.time, (*curve)[k - 1].time);
+    }
+  }
+  EXPECT_GT(points, 90);
+}
+
 TEST(MakePlanTest, ClosesTheGapWithAPairOfInstants) {
   // The optimum is 10.916 % of the step; one instant proves 9.83 %.
   const Profile p = ResearchGraph("unet", 2);
