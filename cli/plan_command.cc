@@ -1,5 +1,6 @@
 // ebbtide plan INPUT.json --budget B [--solver NAME] [--time-limit S] [--json]
 //              [-o PLAN.json]
+#include <cmath>
 #include <cstdio>
 #include <memory>
 
@@ -34,6 +35,7 @@ struct Summary {
   std::string least_budget;
   std::string witness;  // what makes the least budget, where it is known
   double gap = 0;
+  std::string bound;  // what proves it, or of which plans it is true
   double plan_seconds = 0;
   size_t actions = 0;
   std::string json;
@@ -68,6 +70,11 @@ Summary SummarizeGraph(const Plan& plan) {
   summary.budget = FormatSize(plan.budget);
   summary.least_budget = FormatSize(plan.least_budget);
   summary.witness = absl::StrCat(", for ", plan.floor_witness);
+  if (plan.solver == "checkmate") {
+    summary.bound = " of its kind";  // planner/ilp/checkmate.h
+  } else if (!plan.bound_witness.empty()) {
+    summary.bound = absl::StrCat(" (by ", plan.bound_witness, ")");
+  }
   summary.json = PlanToJson(plan);
   return summary;
 }
@@ -105,11 +112,13 @@ Exit Report(const Summary& summary, const Arguments& arguments) {
     }
   }
   if (arguments.json) return Exit::kDone;
+  // Rounded up: it is a claim.
+  const double within = std::ceil(1e4 * summary.gap - 1e-6) / 100;
   std::printf(
-      "%s: time %s, %.2f %% above the lower bound; peak %s of %s (least "
+      "%s: time %s, within %.2f %% of optimal%s; peak %s of %s (least "
       "%s%s); %zu actions, planned in %.3f s\n",
-      summary.solver.c_str(), summary.time.c_str(), 100 * summary.gap,
-      summary.peak.c_str(), summary.budget.c_str(),
+      summary.solver.c_str(), summary.time.c_str(), within,
+      summary.bound.c_str(), summary.peak.c_str(), summary.budget.c_str(),
       summary.least_budget.c_str(), summary.witness.c_str(), summary.actions,
       summary.plan_seconds);
   return Exit::kDone;
