@@ -33,8 +33,8 @@ SHARES = [15, 25, 40, 60]
 # Seconds: for a plan, and within which there has to be a first one.
 LIMIT = 10.0
 FIRST = [0.1, 0.3, 1.0]
-# Points that overhead and bound may differ by. Where they do by more, the exact
-# solver is asked, for as many seconds, if the model is as small as this.
+# Per cent that the step may take longer than the bound. Where it does by more, the
+# exact solver is asked, for as many seconds, if the model is as small as this.
 GAP = 1.0
 EXACT_LIMIT = 20
 EXACT_OPS = 60
@@ -46,7 +46,7 @@ unmanaged step would have if every saved tensor had that share of its bytes, so 
 what no plan can remove is in it whole. First: the least of the time limits \
 {", ".join(f"{limit:g}" for limit in FIRST)} s within which there was a plan. No \
 offload: nothing is copied anywhere in an unmanaged run, so nothing is known of it. \
-Exact: the bound of \
+Gap: per cent by which the step is longer than the best one may be. Exact: the bound of \
 `--solver checkmate` over plans that run no op twice before a stage, asked where the \
 gap is above {GAP:g} and there are at most {EXACT_OPS} ops; where it meets the plan, \
 the other bound says nothing. Where there is no plan the row names the least budget \
@@ -77,9 +77,11 @@ class Row:
 
     @property
     def gap(self) -> float | None:
+        """Per cent by which the step may be longer than the best one."""
         if self.overhead is None or self.bound is None:
             return None
-        return self.overhead - max(self.bound, self.exact or 0.0)
+        bound = max(self.bound, self.exact or 0.0)
+        return 100 * ((100 + self.overhead) / (100 + bound) - 1)
 
     def complaints(self) -> Iterator[str]:
         if self.gap is None:
@@ -205,7 +207,7 @@ def number(value: float | None, digits: int) -> str:
 
 def show(measured: list[Row]) -> str:
     header = ["model", "ops", "stages", "activations %", "budget MiB", "of MiB"]
-    header += ["overhead %", "bound %", "exact %", "gap", "s", "first s", "check"]
+    header += ["overhead %", "bound %", "exact %", "gap %", "s", "first s", "check"]
     body = [
         [
             row.model,

@@ -60,8 +60,8 @@ def test_a_row_below_the_floor_names_it(trace: Path) -> None:
     ("change", "complaint"),
     [
         ({}, None),
-        ({"overhead": 6.1}, "gpt at 40 %: gap 1.100, allowed 1.000"),
-        ({"overhead": 6.1, "exact": 6.1}, None),
+        ({"overhead": 6.26}, "gpt at 40 %: gap 1.200, allowed 1.000"),
+        ({"overhead": 6.26, "exact": 6.26}, None),
         ({"seconds": 10.5}, "gpt at 40 %: planned in 10.50 s, allowed 10 s"),
         ({"first": None}, "gpt at 40 %: no plan within 1.0 s"),
         ({"verdict": "op 3"}, "gpt at 40 %: ebbtide check says op 3"),
