@@ -46,7 +46,7 @@ unmanaged step would have if every saved tensor had that share of its bytes, so 
 what no plan can remove is in it whole. First: the least of the time limits \
 {", ".join(f"{limit:g}" for limit in FIRST)} s within which there was a plan. No \
 offload: nothing is copied anywhere in an unmanaged run, so nothing is known of it. \
-Gap: per cent by which the step is longer than the best one may be. Exact: the bound of \
+Gap: per cent by which the step may be longer than the best one. Exact: the bound of \
 `--solver checkmate` over plans that run no op twice before a stage, asked where the \
 gap is above {GAP:g} and there are at most {EXACT_OPS} ops; where it meets the plan, \
 the other bound says nothing. Where there is no plan the row names the least budget \
