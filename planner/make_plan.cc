@@ -9,6 +9,7 @@
 #include "planner/evaluator.h"
 #include "planner/finish.h"
 #include "planner/graph_plan.h"
+#include "planner/hierarchical.h"
 #include "planner/instant.h"
 #include "planner/lanes.h"
 #include "planner/plan.h"
@@ -20,12 +21,13 @@ namespace {
 absl::Status CheckOptions(const Profile& profile, const PlanOptions& options) {
   if (auto s = CheckProfile(profile); !s.ok()) return s;
   const std::string& solver = options.solver;
-  if (solver == "auto" || solver == "graph" || solver == "keep") {
+  if (solver == "auto" || solver == "graph" || solver == "keep" ||
+      solver == "hierarchical") {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "solver: expected auto, graph or keep for a profile (or checkmate, in "
-      "`ebbtide plan` only), got ",
+      "solver: expected auto, graph, hierarchical or keep for a profile (or "
+      "checkmate, in `ebbtide plan` only), got ",
       solver));
 }
 
@@ -119,6 +121,19 @@ absl::Status Solve(const Graph& graph, const PlanOptions& options,
   return Finish(graph, floor, plan).status();
 }
 
+// Plans of the hierarchical solver, whose floor is the least it has seen.
+absl::Status SolveByParts(const Graph& graph, const PlanOptions& options,
+                          absl::Time start, Plan* plan) {
+  const GraphPlan solved =
+      SolveHierarchical(graph, GraphOptions(*graph.profile, options, start));
+  plan->least_budget = Bytes{solved.least_peak};
+  plan->floor_witness = Witness(graph, solved.least);
+  plan->lower_bound_time += solved.bound;
+  plan->bound_witness = BoundWitness(graph, solved);
+  if (!solved.feasible) return absl::OkStatus();
+  return Finish(graph, solved.draft, plan).status();
+}
+
 absl::Status Keep(const Graph& graph, Plan* plan) {
   Evaluator evaluator(graph);
   Evaluation result;
@@ -144,12 +159,17 @@ absl::StatusOr<Plan> MakePlanOrThrow(const Profile& profile,
       CompileGraph(profile, options.allow_recompute);
   if (!graph.ok()) return graph.status();
   Plan plan;
-  plan.solver = options.solver == "keep" ? "keep" : "graph";
+  plan.solver = options.solver == "auto" ? "graph" : options.solver;
   plan.budget = options.budget;
   plan.lower_bound_time = BaseTime(profile);
-  const absl::Status status = options.solver == "keep"
-                                  ? Keep(*graph, &plan)
-                                  : Solve(*graph, options, start, &plan);
+  absl::Status status;
+  if (plan.solver == "keep") {
+    status = Keep(*graph, &plan);
+  } else if (plan.solver == "hierarchical") {
+    status = SolveByParts(*graph, options, start, &plan);
+  } else {
+    status = Solve(*graph, options, start, &plan);
+  }
   if (!status.ok()) return status;
   plan.plan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
   return plan;

@@ -47,7 +47,7 @@ TEST(MakePlanTest, RefusesWrongOptionsAndProfiles) {
   PlanOptions options = Quick(15);
   options.solver = "rotor";
   EXPECT_THAT(std::string(MakePlan(ThreeOps(), options).status().message()),
-              HasSubstr("expected auto, graph or keep for a profile"));
+              HasSubstr("expected auto, graph, hierarchical or keep for a profile"));
   EXPECT_THAT(std::string(MakePlan(ThreeOps(), Quick(0)).status().message()),
               HasSubstr("budget: expected more than 0"));
   Profile p = ThreeOps();

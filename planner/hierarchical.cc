@@ -1,0 +1,97 @@
+#include "planner/hierarchical.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "absl/time/clock.h"
+#include "planner/bound.h"
+#include "planner/hierarchy.h"
+
+namespace ebbtide {
+namespace {
+
+// Asks for drafts at limits around the budget and keeps the best that fits.
+class Tightening {
+ public:
+  Tightening(const Graph& graph, const GraphPlanOptions& options)
+      : options_(options),
+        evaluator_(graph),
+        plan_{.draft = KeepAll(graph, false),
+              .least_peak = std::numeric_limits<int64_t>::max(),
+              .least = KeepAll(graph, false)} {
+    Look(KeepAll(graph, false));
+  }
+
+  void Ask(const Hierarchy& hierarchy) {
+    constexpr int kRounds = 14;
+    constexpr double kSlack = 1e-3;
+    const int64_t budget = options_.budget;
+    int64_t low = 0;  // fits or asks for too little
+    int64_t high = std::numeric_limits<int64_t>::max();
+    int64_t limit = budget;
+    for (int round = 0; round < kRounds && high - low > kSlack * budget;
+         ++round) {
+      if (absl::Now() >= options_.deadline && plan_.feasible) return;
+      const std::optional<Draft> draft = hierarchy.Within(limit);
+      const int64_t peak = draft.has_value() ? Look(*draft) : 0;
+      (peak <= budget ? low : high) = limit;
+      // By the excess or the slack, as long as only one end is known.
+      if (low > 0 && high < std::numeric_limits<int64_t>::max()) {
+        limit = low + (high - low) / 2;
+      } else if (!draft.has_value()) {
+        limit += limit / 2;
+      } else {
+        limit = std::max(limit / 2, limit + budget - peak);
+        if (limit == low) ++limit;
+      }
+    }
+  }
+
+  GraphPlan Take() { return std::move(plan_); }
+
+ private:
+  // Its peak.
+  int64_t Look(const Draft& draft) {
+    Assess(&evaluator_, draft, &evaluation_);
+    if (evaluation_.broken) return std::numeric_limits<int64_t>::max() / 2;
+    if (evaluation_.peak < plan_.least_peak) {
+      plan_.least_peak = evaluation_.peak;
+      plan_.least = draft;
+    }
+    if (evaluation_.peak <= options_.budget &&
+        (!plan_.feasible || evaluation_.overhead < overhead_)) {
+      plan_.feasible = true;
+      plan_.draft = draft;
+      overhead_ = evaluation_.overhead;
+    }
+    return evaluation_.peak;
+  }
+
+  const GraphPlanOptions& options_;
+  Evaluator evaluator_;
+  Evaluation evaluation_;
+  GraphPlan plan_;
+  Time overhead_ = 0;
+};
+
+}  // namespace
+
+GraphPlan SolveHierarchical(const Graph& graph,
+                            const GraphPlanOptions& options) {
+  Tightening tightening(graph, options);
+  if (options.rebuild) {
+    tightening.Ask(
+        Hierarchy(graph, options.seed, options.evaluations, options.deadline));
+  }
+  GraphPlan plan = tightening.Take();
+  const OverheadBound bound =
+      BoundOverhead(graph, options.budget, options.offload,
+                    [&] { return absl::Now() >= options.deadline; });
+  plan.no_plan_exists = bound.infeasible;
+  plan.bound = bound.overhead;
+  plan.bound_instants[0] = bound.instant;
+  return plan;
+}
+
+}  // namespace ebbtide

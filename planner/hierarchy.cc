@@ -1,0 +1,213 @@
+#include "planner/hierarchy.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace ebbtide {
+namespace {
+
+// Choices that the top is merged with, of each number of parts.
+constexpr size_t kTopFront = 512;
+
+// How thorough the menus can be for so many evaluations, or for the few seconds
+// that they are to take at most.
+MenuEffort EffortFor(size_t menus, int64_t evaluations) {
+  constexpr int64_t kAll = 600000;
+  constexpr int64_t kMost = 600;
+  constexpr int64_t kLeast = 30;
+  const int64_t all = evaluations > 0 ? evaluations : kAll;
+  const int64_t each = all / std::max<int64_t>(1, menus);
+  for (MenuEffort effort : {MenuEffort{6, 4, 0}, MenuEffort{4, 2, 0}}) {
+    effort.evaluations =
+        std::min(kMost, each / (effort.saves * effort.peaks + 1));
+    if (effort.evaluations >= 100) return effort;
+  }
+  return {4, 1, std::max(kLeast, each / 5)};
+}
+
+}  // namespace
+
+// A part that is not split, what it does, and the parts above it, outermost
+// first, whose forward is run again.
+struct Hierarchy::Choice {
+  int part;
+  int draft;
+  std::vector<int> again;
+};
+
+Hierarchy::Hierarchy(const Graph& graph, uint64_t seed, int64_t evaluations,
+                     absl::Time deadline)
+    : graph_(graph),
+      uses_(graph),
+      parts_(PartitionGraph(graph)),
+      facts_(parts_.size()) {
+  MakeLeafMenus(seed, evaluations, deadline);
+  for (size_t p = 0; p + 1 < parts_.size(); ++p) {
+    if (!parts_[p].children.empty()) MakeMenu(static_cast<int>(p));
+  }
+}
+
+void Hierarchy::MakeLeafMenus(uint64_t seed, int64_t evaluations,
+                              absl::Time deadline) {
+  absl::flat_hash_map<std::string, int> known;
+  std::vector<PartProfile> distinct;
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    if (!parts_[p].children.empty()) continue;
+    PartProfile profile = MakePartProfile(graph_, uses_, parts_[p]);
+    Facts& facts = facts_[p];
+    facts.base_other = profile.base_other;
+    facts.base_before = profile.base_before;
+    facts.values = profile.values;
+    facts.own = profile.own;
+    const auto [it, fresh] =
+        known.try_emplace(Signature(profile), distinct.size());
+    facts.menu = it->second;
+    if (fresh) distinct.push_back(std::move(profile));
+  }
+  const MenuEffort effort = EffortFor(distinct.size(), evaluations);
+  for (PartProfile& profile : distinct) {
+    const bool late = absl::Now() >= deadline;
+    menus_.push_back(
+        SolvePart(&profile, late ? MenuEffort{0, 0, 1} : effort, seed));
+  }
+}
+
+std::vector<RowPart> Hierarchy::RowOf(const Part& part, int64_t base_other,
+                                      int64_t base_before) const {
+  std::vector<RowPart> row;
+  for (int child : part.children) {
+    const Facts& facts = facts_[child];
+    row.push_back({&menus_[facts.menu], facts.base_other - base_other,
+                   facts.base_before - base_before});
+  }
+  return row;
+}
+
+RowFacts Hierarchy::FactsOf(const Part& part, int64_t base_before) const {
+  RowFacts facts;
+  if (part.first_stage < part.end_stage) {
+    const Stage& first = graph_.profile->stages[part.first_stage];
+    facts.first_before = Count(first.before) - base_before;
+  }
+  // Ops are run again for what the part's stages need, backward from them.
+  std::vector<char> wanted(part.end - part.begin, 0);
+  const auto stays = [&](int v) {
+    return graph_.pinned[v] || graph_.held[v] >= part.first_stage ||
+           (graph_.keepable[v] && uses_.Outside(v, part));
+  };
+  const auto want = [&](int v) {
+    const int i = graph_.op[v];
+    if (i < part.begin || i >= part.end || stays(v)) return;
+    wanted[i - part.begin] = 1;
+  };
+  for (int t = part.first_stage; t < part.end_stage; ++t) {
+    for (int v : graph_.needs[t]) want(v);
+  }
+  for (int i = part.end - 1; i >= part.begin; --i) {
+    for (int v : graph_.outputs[i]) {
+      if (graph_.saved[v] && stays(v)) facts.outside_save += graph_.bytes[v];
+    }
+    if (!wanted[i - part.begin]) continue;
+    facts.again_time += graph_.time[i];
+    for (int v : graph_.inputs[i]) want(v);
+  }
+  return facts;
+}
+
+void Hierarchy::MakeMenu(int p) {
+  const Part& part = parts_[p];
+  Facts& facts = facts_[p];
+  facts.base_other = facts.base_before = std::numeric_limits<int64_t>::max();
+  for (int child : part.children) {
+    facts.base_other = std::min(facts.base_other, facts_[child].base_other);
+    facts.base_before = std::min(facts.base_before, facts_[child].base_before);
+  }
+  const std::vector<RowPart> row =
+      RowOf(part, facts.base_other, facts.base_before);
+  const RowFacts row_facts = FactsOf(part, facts.base_before);
+  std::string signature =
+      absl::StrCat(row_facts.outside_save, " ", row_facts.again_time, " ",
+                   row_facts.first_before);
+  for (size_t k = 0; k < row.size(); ++k) {
+    absl::StrAppend(&signature, " ", facts_[part.children[k]].menu, " ",
+                    row[k].base_other, " ", row[k].base_before);
+  }
+  const auto [it, fresh] = split_menus_.try_emplace(signature, menus_.size());
+  facts.menu = it->second;
+  if (fresh) menus_.push_back(MergeMenu(row, row_facts));
+}
+
+std::optional<Draft> Hierarchy::Within(int64_t limit) const {
+  const int root = static_cast<int>(parts_.size()) - 1;
+  std::vector<int> children = parts_[root].children;
+  if (children.empty()) children.push_back(root);
+  const Part top{.children = children};
+  const std::vector<PartOption> merged =
+      MergeRow(RowOf(top, 0, 0), {limit, limit, -1}, kTopFront);
+  if (merged.empty()) return std::nullopt;
+  // They are in the order of bytes saved, so that the last is the fastest.
+  std::vector<int> again;
+  std::vector<Choice> choices;
+  for (size_t k = 0; k < children.size(); ++k) {
+    Choose(children[k], merged.back().children[k], &again, &choices);
+  }
+  Draft draft = KeepAll(graph_, false);
+  for (const Choice& choice : choices) WriteRows(choice, &draft);
+  for (const Choice& choice : choices) WriteStages(choice, &draft);
+  return draft;
+}
+
+void Hierarchy::Choose(int p, int number, std::vector<int>* again,
+                       std::vector<Choice>* choices) const {
+  const PartOption& option = MenuOf(p).options[number];
+  if (option.draft >= 0) {
+    choices->push_back({p, option.draft, *again});
+    return;
+  }
+  if (option.again) again->push_back(p);
+  for (size_t k = 0; k < option.children.size(); ++k) {
+    Choose(parts_[p].children[k], option.children[k], again, choices);
+  }
+  if (option.again) again->pop_back();
+}
+
+// What the part's own values do until its stages: there from the loss on, or
+// from where a part's forward is run again, or not at all.
+void Hierarchy::WriteRows(const Choice& choice, Draft* draft) const {
+  const Part& part = parts_[choice.part];
+  const Facts& facts = facts_[choice.part];
+  const Retention& bits = menus_[facts.menu].drafts[choice.draft].bits;
+  for (size_t n = 0; n < facts.values.size(); ++n) {
+    const int v = facts.values[n];
+    if (!facts.own[n] || graph_.pinned[v]) continue;
+    const bool kept = bits.Get(n, -1);
+    int from = -1;
+    for (int p : choice.again) {
+      if (!uses_.Outside(v, parts_[p])) from = parts_[p].first_stage;
+    }
+    draft->bits.SetRow(v, kept && from < 0);
+    if (!kept || from < 0) continue;
+    for (int t = from; t < part.first_stage; ++t) draft->bits.Set(v, t, 1);
+  }
+}
+
+void Hierarchy::WriteStages(const Choice& choice, Draft* draft) const {
+  const Part& part = parts_[choice.part];
+  const Facts& facts = facts_[choice.part];
+  const Retention& bits = menus_[facts.menu].drafts[choice.draft].bits;
+  for (size_t n = 0; n < facts.values.size(); ++n) {
+    const int v = facts.values[n];
+    if (v < 0 || graph_.pinned[v]) continue;
+    // Copies of ops for what comes in leave with the part.
+    const int end = facts.own[n] ? part.end_stage : part.end_stage - 1;
+    for (int t = part.first_stage; t < end; ++t) {
+      draft->bits.Set(v, t, bits.Get(n, t - part.first_stage + 1));
+    }
+    if (end < part.end_stage) draft->bits.Set(v, end, 0);
+  }
+}
+
+}  // namespace ebbtide

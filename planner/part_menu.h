@@ -1,0 +1,55 @@
+// What a part of the graph can do, each choice with what it takes and costs:
+// the menu that the merge above chooses from (the options of HiRemate). Private
+// to the planner.
+#ifndef EBBTIDE_PLANNER_PART_MENU_H_
+#define EBBTIDE_PLANNER_PART_MENU_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/part_profile.h"
+#include "planner/retention.h"
+
+namespace ebbtide {
+
+// Bytes are above what is there whatever the part does: base_other and
+// base_before of planner/part_profile.h.
+struct PartOption {
+  int64_t save = 0;      // from the part's forward to its backward
+  int64_t forward = 0;   // peak of its forward ops
+  int64_t backward = 0;  // peak of its stages
+  Time time = 0;         // of rebuilding
+  // A part that is not split: its draft. Else the options of its children, and
+  // whether its forward is run again before its stages, saving nothing before.
+  int draft = -1;
+  std::vector<int> children;
+  bool again = false;
+};
+
+struct PartMenu {
+  std::vector<PartOption> options;
+  std::vector<Draft> drafts;
+  // Running all its ops again, saving nothing: the peak, above base_before.
+  int64_t rerun_peak = 0;
+};
+
+// Removes options that others beat in everything; of more than `most` the ones
+// whose bytes saved differ most stay.
+void Thin(size_t most, std::vector<PartOption>* options);
+
+// How thorough: evaluations of the search for each of saves x peaks limits.
+struct MenuEffort {
+  int saves = 6;
+  int peaks = 4;
+  int64_t evaluations = 400;
+};
+
+// By the graph solver on the part alone. Deterministic.
+PartMenu SolvePart(PartProfile* part, const MenuEffort& effort, uint64_t seed);
+
+// The only place where the hierarchical solver asks what a draft does.
+void Assess(Evaluator* evaluator, const Draft& draft, Evaluation* result);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_PART_MENU_H_
