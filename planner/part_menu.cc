@@ -8,10 +8,8 @@
 namespace ebbtide {
 namespace {
 
-// At least as good as `b` in everything.
 bool Beats(const PartOption& a, const PartOption& b) {
-  return a.save <= b.save && a.forward <= b.forward &&
-         a.backward <= b.backward && a.time <= b.time;
+  return a.save <= b.save && a.backward <= b.backward && a.time <= b.time;
 }
 
 void RemoveBeaten(std::vector<PartOption>* options) {
@@ -79,19 +77,20 @@ class MenuMaker {
   PartMenu Make(const MenuEffort& effort) {
     const PartOption all = Note(KeepAll(graph_, false));
     const PartOption least = Note(Solve(1, 0, effort.evaluations).least);
+    const int64_t fewest = Fewest();
     for (int p = 0; p < effort.peaks; ++p) {
       const int64_t peak = Between(least.backward, all.backward, p,
                                    std::max(1, effort.peaks - 1));
       for (int s = 0; s < effort.saves; ++s) {
         const int64_t save =
-            std::min(peak, Between(fewest_, all.save, s, effort.saves));
-        const GraphPlan plan =
-            Solve(peak, std::max<int64_t>(0, peak - save), effort.evaluations);
+            std::min(peak, Between(fewest, all.save, s, effort.saves));
+        const GraphPlan plan = Solve(peak, peak - save, effort.evaluations);
         Note(plan.feasible ? plan.draft : plan.least);
       }
     }
-    constexpr size_t kMostOptions = 24;
-    Thin(kMostOptions, &menu_.options);
+    Vary(evaluator_.evaluations() + effort.changes);
+    Thin(effort.options, &menu_.options);
+    TakeDrafts();
     menu_.rerun_peak = RerunPeak(part_);
     return std::move(menu_);
   }
@@ -101,6 +100,19 @@ class MenuMaker {
   static int64_t Between(int64_t low, int64_t high, int k, int parts) {
     const double x = static_cast<double>(k) / parts;
     return low + static_cast<int64_t>((high - low) * x * x);
+  }
+
+  // What every plan saves.
+  int64_t Fewest() const {
+    int64_t bytes = 0;
+    for (int n = 0; n < graph_.values; ++n) {
+      const auto needs = graph_.needs[0];
+      if (graph_.pinned[n] ||
+          std::binary_search(needs.begin(), needs.end(), n)) {
+        bytes += graph_.bytes[n];
+      }
+    }
+    return bytes;
   }
 
   // `room` of the budget is taken by others between forward and backward.
@@ -115,6 +127,7 @@ class MenuMaker {
     return plan;
   }
 
+  // Adds the option unless another beats it.
   PartOption Note(const Draft& draft) {
     Assess(&evaluator_, draft, &evaluation_);
     PartOption option;
@@ -123,16 +136,57 @@ class MenuMaker {
       option.forward = std::max(option.forward,
                                 evaluation_.forward_peak[i] + part_.other[i]);
     }
-    for (int64_t peak : evaluation_.stage_peak) {
-      option.backward = std::max(option.backward, peak);
-    }
+    option.backward = *std::max_element(evaluation_.stage_peak.begin(),
+                                        evaluation_.stage_peak.end());
     option.time = evaluation_.overhead;
-    option.draft = static_cast<int>(menu_.drafts.size());
-    if (evaluation_.broken) return option;
-    menu_.drafts.push_back(draft);
-    menu_.options.push_back(option);
-    fewest_ = std::min(fewest_, option.save);
+    option.draft = static_cast<int>(drafts_.size());
+    std::vector<PartOption>& options = menu_.options;
+    const auto beats = [&](const PartOption& other) {
+      return Beats(other, option);
+    };
+    if (evaluation_.broken ||
+        std::any_of(options.begin(), options.end(), beats)) {
+      return option;
+    }
+    const auto beaten = [&](const PartOption& other) {
+      return Beats(option, other);
+    };
+    options.erase(std::remove_if(options.begin(), options.end(), beaten),
+                  options.end());
+    options.push_back(option);
+    drafts_.push_back(draft);
     return option;
+  }
+
+  // Every option with one value kept, dropped and held once it is rebuilt, or
+  // dropped after each use; in the order they were found.
+  void Vary(int64_t last) {
+    for (size_t d = 0; d < drafts_.size(); ++d) {
+      const auto is_it = [&](const PartOption& option) {
+        return option.draft == static_cast<int>(d);
+      };
+      if (std::none_of(menu_.options.begin(), menu_.options.end(), is_it)) {
+        continue;
+      }
+      for (int n = 0; n < graph_.values; ++n) {
+        if (!graph_.keepable[n] || graph_.pinned[n]) continue;
+        if (evaluator_.evaluations() >= last) return;
+        for (const auto& [held, kept] : {std::pair(1, 1), {1, 0}, {0, 0}}) {
+          Draft changed = drafts_[d];
+          changed.bits.SetRow(n, held);
+          changed.bits.Set(n, -1, kept);
+          Note(changed);
+        }
+      }
+    }
+  }
+
+  // Those of the options that are left.
+  void TakeDrafts() {
+    for (PartOption& option : menu_.options) {
+      menu_.drafts.push_back(std::move(drafts_[option.draft]));
+      option.draft = static_cast<int>(menu_.drafts.size()) - 1;
+    }
   }
 
   PartProfile& part_;
@@ -141,7 +195,7 @@ class MenuMaker {
   Evaluator evaluator_;
   Evaluation evaluation_;
   PartMenu menu_;
-  int64_t fewest_ = std::numeric_limits<int64_t>::max();
+  std::vector<Draft> drafts_;
 };
 
 }  // namespace

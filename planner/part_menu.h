@@ -33,18 +33,24 @@ struct PartMenu {
   int64_t rerun_peak = 0;
 };
 
-// Removes options that others beat in everything; of more than `most` the ones
-// whose bytes saved differ most stay.
+// Removes options that others beat in bytes saved, time and the peak of the
+// stages, which is the one that binds; of more than `most` the ones that differ
+// most stay.
 void Thin(size_t most, std::vector<PartOption>* options);
 
-// How thorough: evaluations of the search for each of saves x peaks limits.
+// How thorough: evaluations of the search for each of saves x peaks limits, and
+// of changes of single values afterwards; options that stay in the end.
 struct MenuEffort {
   int saves = 6;
   int peaks = 4;
   int64_t evaluations = 400;
+  int64_t changes = 10000;
+  size_t options = 64;
 };
 
-// By the graph solver on the part alone. Deterministic.
+// By the graph solver on the part alone, within several limits; then by keeping
+// or dropping one value more in every option, as long as better ones are found.
+// Deterministic.
 PartMenu SolvePart(PartProfile* part, const MenuEffort& effort, uint64_t seed);
 
 // The only place where the hierarchical solver asks what a draft does.
