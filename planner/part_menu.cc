@@ -29,26 +29,34 @@ void RemoveBeaten(std::vector<PartOption>* options) {
   *options = std::move(kept);
 }
 
-// Distance in bytes saved, bytes at the peak and time, each of its range.
+// Distance in bytes saved, bytes at the peak and time. Times are taken relative
+// to their median, what is far above it counts little: a few options that take
+// many times as long as the others would make those look alike.
 class Distances {
  public:
   explicit Distances(const std::vector<PartOption>& options) {
+    std::vector<Time> times;
     for (const PartOption& option : options) {
       save_ = std::max(save_, static_cast<double>(option.save));
       backward_ = std::max(backward_, static_cast<double>(option.backward));
-      time_ = std::max(time_, option.time);
+      times.push_back(option.time);
     }
+    const auto median = times.begin() + times.size() / 2;
+    std::nth_element(times.begin(), median, times.end());
+    time_ = std::max(time_, *median);
   }
   double Between(const PartOption& a, const PartOption& b) const {
     return std::abs(static_cast<double>(a.save - b.save)) / save_ +
            std::abs(static_cast<double>(a.backward - b.backward)) / backward_ +
-           std::abs(a.time - b.time) / time_;
+           2 * std::abs(Share(a.time) - Share(b.time));
   }
 
  private:
+  double Share(Time time) const { return time / (time + time_); }
+
   double save_ = 1;
   double backward_ = 1;
-  double time_ = 1;
+  double time_ = 1e-9;
 };
 
 int64_t RerunPeak(const PartProfile& part) {

@@ -44,8 +44,8 @@ struct MenuEffort {
   int saves = 6;
   int peaks = 4;
   int64_t evaluations = 400;
-  int64_t changes = 10000;
-  size_t options = 64;
+  int64_t changes = 40000;
+  size_t options = 256;
 };
 
 // By the graph solver on the part alone, within several limits; then by keeping

@@ -180,9 +180,9 @@ std::vector<PartOption> MergeRow(const std::vector<RowPart>& row,
 }
 
 PartMenu MergeMenu(const std::vector<RowPart>& row, const RowFacts& facts) {
-  constexpr size_t kFront = 128;
-  constexpr int kLimits = 6;
-  constexpr size_t kMostOptions = 24;
+  constexpr size_t kFront = 256;
+  constexpr int kLimits = 10;
+  constexpr size_t kMostOptions = 128;
   const Range range(row, kFront);
   const int64_t low = range.Low();
   PartMenu menu;

@@ -39,7 +39,7 @@ constexpr int kMostOnTop = 30;
 // is not split further, and neighbours of fewer than kTiny ops are one part
 // with it as long as they are so few together.
 constexpr int kWhole = 40;
-constexpr int kTiny = 8;
+constexpr int kTiny = 40;
 
 // The last part is the whole graph; children come before their parents.
 // O(ops log ops) where it shrinks as graphs do.
