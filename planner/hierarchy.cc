@@ -12,20 +12,38 @@ namespace {
 // Choices that the top is merged with, of each number of parts.
 constexpr size_t kTopFront = 512;
 
-// How thorough the menus can be for so many evaluations, or for the few seconds
-// that they are to take at most.
-MenuEffort EffortFor(size_t menus, int64_t evaluations) {
-  constexpr int64_t kAll = 600000;
-  constexpr int64_t kMost = 600;
-  constexpr int64_t kLeast = 30;
-  const int64_t all = evaluations > 0 ? evaluations : kAll;
-  const int64_t each = all / std::max<int64_t>(1, menus);
-  for (MenuEffort effort : {MenuEffort{6, 4, 0}, MenuEffort{4, 2, 0}}) {
-    effort.evaluations =
-        std::min(kMost, each / (effort.saves * effort.peaks + 1));
-    if (effort.evaluations >= 100) return effort;
+struct Effort {
+  MenuEffort menu;
+  MergeEffort merge;
+};
+
+// By how many parts there are to solve: a few seconds for a thousand of them.
+Effort EffortFor(size_t menus, int64_t evaluations) {
+  Effort effort;
+  if (menus > 24) {
+    effort.menu = {.saves = 4,
+                   .peaks = 2,
+                   .evaluations = 100,
+                   .changes = 10000,
+                   .options = 96};
+    effort.merge = {.limits = 8, .front = 128, .options = 64};
   }
-  return {4, 1, std::max(kLeast, each / 5)};
+  if (menus > 96) {
+    effort.menu = {.saves = 0,
+                   .peaks = 0,
+                   .evaluations = 0,
+                   .changes = 1000,
+                   .options = 32};
+    effort.merge = {.limits = 6, .front = 64, .options = 32};
+  }
+  if (evaluations > 0) {
+    const int64_t each = evaluations / std::max<int64_t>(1, menus);
+    effort.menu.changes = std::min(effort.menu.changes, each);
+    const int solves = effort.menu.saves * effort.menu.peaks + 1;
+    effort.menu.evaluations =
+        std::min(effort.menu.evaluations, std::max<int64_t>(1, each / solves));
+  }
+  return effort;
 }
 
 }  // namespace
@@ -44,14 +62,20 @@ Hierarchy::Hierarchy(const Graph& graph, uint64_t seed, int64_t evaluations,
       uses_(graph),
       parts_(PartitionGraph(graph)),
       facts_(parts_.size()) {
-  MakeLeafMenus(seed, evaluations, deadline);
+  std::vector<PartProfile> profiles = MakeProfiles();
+  const Effort effort = EffortFor(profiles.size(), evaluations);
+  for (PartProfile& profile : profiles) {
+    MenuEffort now = effort.menu;
+    if (absl::Now() >= deadline) now.saves = now.changes = 0;
+    menus_.push_back(SolvePart(&profile, now, seed));
+  }
   for (size_t p = 0; p + 1 < parts_.size(); ++p) {
-    if (!parts_[p].children.empty()) MakeMenu(static_cast<int>(p));
+    if (parts_[p].children.empty()) continue;
+    MakeMenu(static_cast<int>(p), effort.merge);
   }
 }
 
-void Hierarchy::MakeLeafMenus(uint64_t seed, int64_t evaluations,
-                              absl::Time deadline) {
+std::vector<PartProfile> Hierarchy::MakeProfiles() {
   absl::flat_hash_map<std::string, int> known;
   std::vector<PartProfile> distinct;
   for (size_t p = 0; p < parts_.size(); ++p) {
@@ -67,12 +91,7 @@ void Hierarchy::MakeLeafMenus(uint64_t seed, int64_t evaluations,
     facts.menu = it->second;
     if (fresh) distinct.push_back(std::move(profile));
   }
-  const MenuEffort effort = EffortFor(distinct.size(), evaluations);
-  for (PartProfile& profile : distinct) {
-    const bool late = absl::Now() >= deadline;
-    menus_.push_back(
-        SolvePart(&profile, late ? MenuEffort{0, 0, 1} : effort, seed));
-  }
+  return distinct;
 }
 
 std::vector<RowPart> Hierarchy::RowOf(const Part& part, int64_t base_other,
@@ -117,7 +136,7 @@ RowFacts Hierarchy::FactsOf(const Part& part, int64_t base_before) const {
   return facts;
 }
 
-void Hierarchy::MakeMenu(int p) {
+void Hierarchy::MakeMenu(int p, const MergeEffort& effort) {
   const Part& part = parts_[p];
   Facts& facts = facts_[p];
   facts.base_other = facts.base_before = std::numeric_limits<int64_t>::max();
@@ -137,7 +156,7 @@ void Hierarchy::MakeMenu(int p) {
   }
   const auto [it, fresh] = split_menus_.try_emplace(signature, menus_.size());
   facts.menu = it->second;
-  if (fresh) menus_.push_back(MergeMenu(row, row_facts));
+  if (fresh) menus_.push_back(MergeMenu(row, row_facts, effort));
 }
 
 std::optional<Draft> Hierarchy::Within(int64_t limit) const {

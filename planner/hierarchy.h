@@ -43,8 +43,9 @@ class Hierarchy {
     std::vector<char> own;
   };
 
-  void MakeLeafMenus(uint64_t seed, int64_t evaluations, absl::Time deadline);
-  void MakeMenu(int part);
+  // Profiles of the parts that are not split, of equal ones once.
+  std::vector<PartProfile> MakeProfiles();
+  void MakeMenu(int part, const MergeEffort& effort);
   RowFacts FactsOf(const Part& part, int64_t base_before) const;
   std::vector<RowPart> RowOf(const Part& part, int64_t base_other,
                              int64_t base_before) const;

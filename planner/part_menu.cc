@@ -80,9 +80,80 @@ int64_t RerunPeak(const PartProfile& part) {
 class MenuMaker {
  public:
   MenuMaker(PartProfile* part, const Graph& graph, uint64_t seed)
-      : part_(*part), graph_(graph), seed_(seed), evaluator_(graph) {}
+      : part_(*part), graph_(graph), seed_(seed), evaluator_(graph) {
+    for (int n = 0; n < graph.values; ++n) {
+      if (graph.pinned[n] || !graph.keepable[n] || NeededOutside(n)) continue;
+      free_.push_back(n);
+    }
+    for (Time time : graph.time) tick_ += time * 1e-6;
+  }
 
   PartMenu Make(const MenuEffort& effort) {
+    Descend();
+    if (effort.saves * effort.peaks > 0) SolveWithinLimits(effort);
+    Vary(evaluator_.evaluations() + effort.changes);
+    Thin(effort.options, &menu_.options);
+    TakeDrafts();
+    menu_.rerun_peak = RerunPeak(part_);
+    return std::move(menu_);
+  }
+
+ private:
+  // Of a value: kept, rebuilt once and held, or rebuilt for each use.
+  enum Row { kKept, kHeld, kDropped };
+
+  bool NeededOutside(int n) const {
+    const auto needs = graph_.needs[0];
+    return std::binary_search(needs.begin(), needs.end(), n);
+  }
+
+  // From low to high, denser near low, where time rises steeply.
+  static int64_t Between(int64_t low, int64_t high, int k, int parts) {
+    const double x = static_cast<double>(k) / parts;
+    return low + static_cast<int64_t>((high - low) * x * x);
+  }
+
+  // From keeping all to dropping all, then to holding nothing.
+  void Descend() {
+    Draft draft = KeepAll(graph_, false);
+    PartOption at = Note(draft);
+    std::vector<int> left = free_;
+    while (!left.empty()) at = DropBest(kHeld, at, &left, &draft);
+    left = free_;
+    while (!left.empty()) at = DropBest(kDropped, at, &left, &draft);
+  }
+
+  // The value that saves most, at the loss or at the peak, for its time.
+  PartOption DropBest(Row row, const PartOption& at, std::vector<int>* left,
+                      Draft* draft) {
+    PartOption best;
+    size_t chosen = 0;
+    double best_rate = -1;
+    for (size_t k = 0; k < left->size(); ++k) {
+      const PartOption option = Note(With(*draft, (*left)[k], row));
+      const double bytes =
+          std::max<double>(0, row == kHeld ? at.save - option.save
+                                           : at.backward - option.backward);
+      const double rate =
+          (bytes + 1) / std::max(1e-9, option.time - at.time + tick_);
+      if (rate <= best_rate) continue;
+      best_rate = rate;
+      chosen = k;
+      best = option;
+    }
+    *draft = With(*draft, (*left)[chosen], row);
+    left->erase(left->begin() + chosen);
+    return best;
+  }
+
+  static Draft With(const Draft& draft, int value, Row row) {
+    Draft changed = draft;
+    changed.bits.SetRow(value, row != kDropped);
+    changed.bits.Set(value, -1, row == kKept);
+    return changed;
+  }
+
+  void SolveWithinLimits(const MenuEffort& effort) {
     const PartOption all = Note(KeepAll(graph_, false));
     const PartOption least = Note(Solve(1, 0, effort.evaluations).least);
     const int64_t fewest = Fewest();
@@ -96,28 +167,15 @@ class MenuMaker {
         Note(plan.feasible ? plan.draft : plan.least);
       }
     }
-    Vary(evaluator_.evaluations() + effort.changes);
-    Thin(effort.options, &menu_.options);
-    TakeDrafts();
-    menu_.rerun_peak = RerunPeak(part_);
-    return std::move(menu_);
-  }
-
- private:
-  // From low to high, denser near low, where time rises steeply.
-  static int64_t Between(int64_t low, int64_t high, int k, int parts) {
-    const double x = static_cast<double>(k) / parts;
-    return low + static_cast<int64_t>((high - low) * x * x);
   }
 
   // What every plan saves.
   int64_t Fewest() const {
     int64_t bytes = 0;
     for (int n = 0; n < graph_.values; ++n) {
-      const auto needs = graph_.needs[0];
-      if (graph_.pinned[n] ||
-          std::binary_search(needs.begin(), needs.end(), n)) {
-        bytes += graph_.bytes[n];
+      if (graph_.pinned[n] || graph_.held[n] == graph_.stages ||
+          NeededOutside(n)) {
+        bytes += graph_.saved[n] ? graph_.bytes[n] : 0;
       }
     }
     return bytes;
@@ -166,8 +224,7 @@ class MenuMaker {
     return option;
   }
 
-  // Every option with one value kept, dropped and held once it is rebuilt, or
-  // dropped after each use; in the order they were found.
+  // Every option with one value changed, in the order they were found.
   void Vary(int64_t last) {
     for (size_t d = 0; d < drafts_.size(); ++d) {
       const auto is_it = [&](const PartOption& option) {
@@ -176,15 +233,9 @@ class MenuMaker {
       if (std::none_of(menu_.options.begin(), menu_.options.end(), is_it)) {
         continue;
       }
-      for (int n = 0; n < graph_.values; ++n) {
-        if (!graph_.keepable[n] || graph_.pinned[n]) continue;
+      for (int n : free_) {
         if (evaluator_.evaluations() >= last) return;
-        for (const auto& [held, kept] : {std::pair(1, 1), {1, 0}, {0, 0}}) {
-          Draft changed = drafts_[d];
-          changed.bits.SetRow(n, held);
-          changed.bits.Set(n, -1, kept);
-          Note(changed);
-        }
+        for (Row row : {kKept, kHeld, kDropped}) Note(With(drafts_[d], n, row));
       }
     }
   }
@@ -204,6 +255,8 @@ class MenuMaker {
   Evaluation evaluation_;
   PartMenu menu_;
   std::vector<Draft> drafts_;
+  std::vector<int> free_;  // values that may be kept and dropped
+  Time tick_ = 1e-9;       // a time that does not matter
 };
 
 }  // namespace

@@ -38,8 +38,8 @@ struct PartMenu {
 // most stay.
 void Thin(size_t most, std::vector<PartOption>* options);
 
-// How thorough: evaluations of the search for each of saves x peaks limits, and
-// of changes of single values afterwards; options that stay in the end.
+// How thorough. Limits for the graph solver, saves x peaks of them, and its
+// evaluations for each; changes of single values; options that stay in the end.
 struct MenuEffort {
   int saves = 6;
   int peaks = 4;
@@ -48,9 +48,9 @@ struct MenuEffort {
   size_t options = 256;
 };
 
-// By the graph solver on the part alone, within several limits; then by keeping
-// or dropping one value more in every option, as long as better ones are found.
-// Deterministic.
+// Drops value by value, the best first; asks the graph solver for plans within
+// several limits; then keeps or drops one value more in every option, as long
+// as better ones are found. Deterministic.
 PartMenu SolvePart(PartProfile* part, const MenuEffort& effort, uint64_t seed);
 
 // The only place where the hierarchical solver asks what a draft does.

@@ -179,24 +179,23 @@ std::vector<PartOption> MergeRow(const std::vector<RowPart>& row,
   return merged;
 }
 
-PartMenu MergeMenu(const std::vector<RowPart>& row, const RowFacts& facts) {
-  constexpr size_t kFront = 256;
-  constexpr int kLimits = 10;
-  constexpr size_t kMostOptions = 128;
-  const Range range(row, kFront);
+PartMenu MergeMenu(const std::vector<RowPart>& row, const RowFacts& facts,
+                   const MergeEffort& effort) {
+  const Range range(row, effort.front);
   const int64_t low = range.Low();
   PartMenu menu;
-  for (int k = 0; k < kLimits; ++k) {
-    const double x = static_cast<double>(k) / (kLimits - 1);
+  for (int k = 0; k < effort.limits; ++k) {
+    const double x = static_cast<double>(k) / std::max(1, effort.limits - 1);
     const int64_t backward =
         low + static_cast<int64_t>((range.high() - low) * x * x);
-    for (PartOption& option : MergeRow(row, {kNoLimit, backward, -1}, kFront)) {
+    for (PartOption& option :
+         MergeRow(row, {kNoLimit, backward, -1}, effort.front)) {
       menu.options.push_back(std::move(option));
     }
-    Thin(2 * kMostOptions, &menu.options);
-    AddAgain(row, facts, backward, kFront, &menu.options);
+    Thin(2 * effort.options, &menu.options);
+    AddAgain(row, facts, backward, effort.front, &menu.options);
   }
-  Thin(kMostOptions, &menu.options);
+  Thin(effort.options, &menu.options);
   menu.rerun_peak = RerunPeak(row);
   return menu;
 }

@@ -41,7 +41,16 @@ struct RowFacts {
   int64_t first_before = 0;  // `before` of its first stage, above the base
 };
 
-PartMenu MergeMenu(const std::vector<RowPart>& row, const RowFacts& facts);
+// How thorough: limits on the peak, choices that are carried along, options
+// that stay.
+struct MergeEffort {
+  int limits = 10;
+  size_t front = 256;
+  size_t options = 128;
+};
+
+PartMenu MergeMenu(const std::vector<RowPart>& row, const RowFacts& facts,
+                   const MergeEffort& effort);
 
 }  // namespace ebbtide
 
