@@ -27,6 +27,7 @@ class Tightening {
     constexpr int kRounds = 14;
     constexpr double kSlack = 1e-3;
     const int64_t budget = options_.budget;
+    limit_ = 0;
     int64_t low = 0;  // fits or asks for too little
     int64_t high = std::numeric_limits<int64_t>::max();
     int64_t limit = budget;
@@ -36,6 +37,7 @@ class Tightening {
       const std::optional<Draft> draft = hierarchy.Within(limit);
       const int64_t peak = draft.has_value() ? Look(*draft) : 0;
       (peak <= budget ? low : high) = limit;
+      if (draft.has_value() && peak <= budget) limit_ = limit;
       // By the excess or the slack, as long as only one end is known.
       if (low > 0 && high < std::numeric_limits<int64_t>::max()) {
         limit = low + (high - low) / 2;
@@ -47,6 +49,9 @@ class Tightening {
       }
     }
   }
+
+  // The highest limit that fitted when Ask was last called; 0: none did.
+  int64_t limit() const { return limit_; }
 
   GraphPlan Take() { return std::move(plan_); }
 
@@ -73,6 +78,7 @@ class Tightening {
   Evaluation evaluation_;
   GraphPlan plan_;
   Time overhead_ = 0;
+  int64_t limit_ = 0;
 };
 
 }  // namespace

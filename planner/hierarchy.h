@@ -30,6 +30,11 @@ class Hierarchy {
   // together, in least time. None if there is none.
   std::optional<Draft> Within(int64_t limit) const;
 
+  // Adds options to the menus of the parts that are not split and stand on top,
+  // near what Within(limit) chose. For few parts: more of them make up for what
+  // the menus lack.
+  void Sharpen(int64_t limit);
+
   const std::vector<Part>& parts() const { return parts_; }
   size_t menus() const { return menus_.size(); }
 
@@ -43,12 +48,14 @@ class Hierarchy {
     std::vector<char> own;
   };
 
-  // Profiles of the parts that are not split, of equal ones once.
-  std::vector<PartProfile> MakeProfiles();
+  void MakeProfiles();
   void MakeMenu(int part, const MergeEffort& effort);
   RowFacts FactsOf(const Part& part, int64_t base_before) const;
   std::vector<RowPart> RowOf(const Part& part, int64_t base_other,
                              int64_t base_before) const;
+  // The top's choice within the limit; none: nothing fits.
+  std::vector<int> Top() const;
+  std::optional<PartOption> ChooseTop(int64_t limit) const;
   const PartMenu& MenuOf(int part) const { return menus_[facts_[part].menu]; }
 
   struct Choice;
@@ -58,10 +65,12 @@ class Hierarchy {
   void WriteStages(const Choice& choice, Draft* draft) const;
 
   const Graph& graph_;
+  const uint64_t seed_;
   const Uses uses_;
   const std::vector<Part> parts_;
   std::vector<Facts> facts_;  // of parts
   std::vector<PartMenu> menus_;
+  std::vector<PartProfile> profiles_;                  // of the first menus
   absl::flat_hash_map<std::string, int> split_menus_;  // by signature
 };
 

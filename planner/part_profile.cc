@@ -218,6 +218,16 @@ Uses::Uses(const Graph& graph)
       last_stage[v] = t;
     }
   }
+  for (int i = graph.ops - 1; i >= 0; --i) {
+    for (int v : graph.outputs[i]) {
+      if (graph.keepable[v]) continue;
+      for (int u : graph.inputs[i]) {
+        last_reader[u] = std::max(last_reader[u], last_reader[v]);
+        first_stage[u] = std::min(first_stage[u], first_stage[v]);
+        last_stage[u] = std::max(last_stage[u], last_stage[v]);
+      }
+    }
+  }
 }
 
 PartProfile MakePartProfile(const Graph& graph, const Uses& uses,

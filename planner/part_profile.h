@@ -13,7 +13,8 @@
 
 namespace ebbtide {
 
-// Who uses each value: where a part ends matters for them.
+// Who uses each value, by itself or through values that cannot be kept and are
+// made from it again: where a part ends matters for them.
 struct Uses {
   explicit Uses(const Graph& graph);
 
