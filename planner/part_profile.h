@@ -10,23 +10,9 @@
 #include "planner/graph.h"
 #include "planner/partition.h"
 #include "planner/profile.h"
+#include "planner/uses.h"
 
 namespace ebbtide {
-
-// Who uses each value, by itself or through values that cannot be kept and are
-// made from it again: where a part ends matters for them.
-struct Uses {
-  explicit Uses(const Graph& graph);
-
-  std::vector<int> last_reader;  // op; -1: none
-  std::vector<int> first_stage;  // that needs it; stages: none
-  std::vector<int> last_stage;   // -1: none
-  // Whether an op or a stage outside the part uses a value of it.
-  bool Outside(int v, const Part& part) const {
-    return last_reader[v] >= part.end || first_stage[v] < part.first_stage ||
-           last_stage[v] >= part.end_stage;
-  }
-};
 
 // The ops of a part, its stages, and before them a stage 0 for all that happens
 // between the part's forward and its backward: it needs the values that other

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "planner/uses.h"
+
 namespace ebbtide {
 namespace {
 
@@ -30,12 +32,12 @@ class Grouping {
  public:
   explicit Grouping(const Graph& graph)
       : graph_(graph),
-        last_reader_(graph.values, kNone),
+        last_reader_(Uses(graph).last_reader),
         node_of_(graph.ops),
         stamp_(std::max(graph.values, graph.ops), kNone) {
     for (int i = 0; i < graph.ops; ++i) {
       nodes_.push_back({i, i + 1, {}});
-      for (int v : graph.inputs[i]) last_reader_[v] = i;
+      kept_inputs_.Add(KeptInputs(i));
     }
   }
 
@@ -56,6 +58,22 @@ class Grouping {
  private:
   int size() const { return static_cast<int>(nodes_.size()); }
 
+  // What an op reads, values that cannot be kept replaced by what they are made
+  // of: what must be kept where the op and its inputs are in different groups.
+  std::vector<int> KeptInputs(int op) const {
+    constexpr size_t kMost = 64;
+    std::vector<int> kept;
+    std::vector<int> seen(graph_.inputs[op].begin(), graph_.inputs[op].end());
+    for (size_t k = 0; k < seen.size() && seen.size() < kMost; ++k) {
+      if (graph_.keepable[seen[k]]) {
+        kept.push_back(seen[k]);
+        continue;
+      }
+      for (int v : graph_.inputs[graph_.op[seen[k]]]) seen.push_back(v);
+    }
+    return kept;
+  }
+
   // Who reads from whom between nodes.
   void Link() {
     enters_ = leaves_ = makers_ = IntLists();
@@ -69,16 +87,20 @@ class Grouping {
       std::vector<int> leaves;
       std::vector<int> makers;
       for (int i = nodes_[n].begin; i < nodes_[n].end; ++i) {
+        for (int v : kept_inputs_[i]) {
+          if (node_of_[graph_.op[v]] == n) continue;
+          if (std::exchange(stamp_[v], n) != n) enters.push_back(v);
+        }
         for (int v : graph_.inputs[i]) {
           const int maker = node_of_[graph_.op[v]];
-          if (maker == n || std::exchange(stamp_[v], n) == n) continue;
-          enters.push_back(v);
+          if (maker == n) continue;
           makers.push_back(maker);
           if (users[maker].empty() || users[maker].back() != n) {
             users[maker].push_back(n);
           }
         }
         for (int v : graph_.outputs[i]) {
+          if (!graph_.keepable[v]) continue;
           if (last_reader_[v] >= nodes_[n].end) leaves.push_back(v);
         }
       }
@@ -251,12 +273,13 @@ class Grouping {
   }
 
   const Graph& graph_;
-  std::vector<int> last_reader_;  // op that reads each value last
+  std::vector<int> last_reader_;  // of values, as in Uses
+  IntLists kept_inputs_;          // of ops
   std::vector<Node> nodes_;
   std::vector<int> node_of_;  // of ops
   std::vector<int> stamp_;
-  IntLists enters_;  // of nodes: values made outside
-  IntLists leaves_;  // of nodes: values read outside
+  IntLists enters_;  // of nodes: values kept outside for them
+  IntLists leaves_;  // of nodes: values kept in them for others
   IntLists makers_;  // of nodes: nodes that they read from
   IntLists users_;   // of nodes: nodes that read from them
 };
