@@ -27,7 +27,6 @@ class Tightening {
     constexpr int kRounds = 14;
     constexpr double kSlack = 1e-3;
     const int64_t budget = options_.budget;
-    limit_ = 0;
     int64_t low = 0;  // fits or asks for too little
     int64_t high = std::numeric_limits<int64_t>::max();
     int64_t limit = budget;
@@ -37,7 +36,6 @@ class Tightening {
       const std::optional<Draft> draft = hierarchy.Within(limit);
       const int64_t peak = draft.has_value() ? Look(*draft) : 0;
       (peak <= budget ? low : high) = limit;
-      if (draft.has_value() && peak <= budget) limit_ = limit;
       // By the excess or the slack, as long as only one end is known.
       if (low > 0 && high < std::numeric_limits<int64_t>::max()) {
         limit = low + (high - low) / 2;
@@ -50,9 +48,7 @@ class Tightening {
     }
   }
 
-  // The highest limit that fitted when Ask was last called; 0: none did.
-  int64_t limit() const { return limit_; }
-
+  bool KeepsAll() const { return plan_.feasible && overhead_ == 0; }
   GraphPlan Take() { return std::move(plan_); }
 
  private:
@@ -78,7 +74,6 @@ class Tightening {
   Evaluation evaluation_;
   GraphPlan plan_;
   Time overhead_ = 0;
-  int64_t limit_ = 0;
 };
 
 }  // namespace
@@ -86,7 +81,7 @@ class Tightening {
 GraphPlan SolveHierarchical(const Graph& graph,
                             const GraphPlanOptions& options) {
   Tightening tightening(graph, options);
-  if (options.rebuild) {
+  if (options.rebuild && !tightening.KeepsAll()) {
     tightening.Ask(
         Hierarchy(graph, options.seed, options.evaluations, options.deadline));
   }

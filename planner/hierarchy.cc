@@ -40,8 +40,10 @@ Effort EffortFor(size_t menus, int64_t evaluations) {
     const int64_t each = evaluations / std::max<int64_t>(1, menus);
     effort.menu.changes = std::min(effort.menu.changes, each);
     const int solves = effort.menu.saves * effort.menu.peaks + 1;
-    effort.menu.evaluations =
-        std::min(effort.menu.evaluations, std::max<int64_t>(1, each / solves));
+    effort.menu.evaluations = std::min(effort.menu.evaluations, each / solves);
+    // The search cannot do with fewer.
+    constexpr int64_t kLeast = 40;
+    if (effort.menu.evaluations < kLeast) effort.menu.saves = 0;
   }
   return effort;
 }
@@ -59,13 +61,12 @@ struct Hierarchy::Choice {
 Hierarchy::Hierarchy(const Graph& graph, uint64_t seed, int64_t evaluations,
                      absl::Time deadline)
     : graph_(graph),
-      seed_(seed),
       uses_(graph),
       parts_(PartitionGraph(graph)),
       facts_(parts_.size()) {
-  MakeProfiles();
-  const Effort effort = EffortFor(profiles_.size(), evaluations);
-  for (PartProfile& profile : profiles_) {
+  std::vector<PartProfile> profiles = MakeProfiles();
+  const Effort effort = EffortFor(profiles.size(), evaluations);
+  for (PartProfile& profile : profiles) {
     MenuEffort now = effort.menu;
     if (absl::Now() >= deadline) now.saves = now.changes = 0;
     menus_.push_back(SolvePart(&profile, now, seed));
@@ -76,8 +77,9 @@ Hierarchy::Hierarchy(const Graph& graph, uint64_t seed, int64_t evaluations,
   }
 }
 
-void Hierarchy::MakeProfiles() {
+std::vector<PartProfile> Hierarchy::MakeProfiles() {
   absl::flat_hash_map<std::string, int> known;
+  std::vector<PartProfile> distinct;
   for (size_t p = 0; p < parts_.size(); ++p) {
     if (!parts_[p].children.empty()) continue;
     PartProfile profile = MakePartProfile(graph_, uses_, parts_[p]);
@@ -87,10 +89,11 @@ void Hierarchy::MakeProfiles() {
     facts.values = profile.values;
     facts.own = profile.own;
     const auto [it, fresh] =
-        known.try_emplace(Signature(profile), profiles_.size());
+        known.try_emplace(Signature(profile), distinct.size());
     facts.menu = it->second;
-    if (fresh) profiles_.push_back(std::move(profile));
+    if (fresh) distinct.push_back(std::move(profile));
   }
+  return distinct;
 }
 
 std::vector<RowPart> Hierarchy::RowOf(const Part& part, int64_t base_other,
@@ -164,54 +167,21 @@ std::vector<int> Hierarchy::Top() const {
   return {static_cast<int>(parts_.size()) - 1};
 }
 
-std::optional<PartOption> Hierarchy::ChooseTop(int64_t limit) const {
-  const Part top{.children = Top()};
-  std::vector<PartOption> merged =
-      MergeRow(RowOf(top, 0, 0), {limit, limit, -1}, kTopFront);
+std::optional<Draft> Hierarchy::Within(int64_t limit) const {
+  const Part whole{.children = Top()};
+  const std::vector<PartOption> merged =
+      MergeRow(RowOf(whole, 0, 0), {limit, limit, -1}, kTopFront);
   if (merged.empty()) return std::nullopt;
   // They are in the order of bytes saved, so that the last is the fastest.
-  return std::move(merged.back());
-}
-
-std::optional<Draft> Hierarchy::Within(int64_t limit) const {
-  const std::optional<PartOption> option = ChooseTop(limit);
-  if (!option.has_value()) return std::nullopt;
-  const std::vector<int> top = Top();
   std::vector<int> again;
   std::vector<Choice> choices;
-  for (size_t k = 0; k < top.size(); ++k) {
-    Choose(top[k], option->children[k], &again, &choices);
+  for (size_t k = 0; k < whole.children.size(); ++k) {
+    Choose(whole.children[k], merged.back().children[k], &again, &choices);
   }
   Draft draft = KeepAll(graph_, false);
   for (const Choice& choice : choices) WriteRows(choice, &draft);
   for (const Choice& choice : choices) WriteStages(choice, &draft);
   return draft;
-}
-
-void Hierarchy::Sharpen(int64_t limit) {
-  const std::optional<PartOption> option = ChooseTop(limit);
-  if (!option.has_value()) return;
-  struct Wish {
-    int menu;
-    int64_t peak;
-    int64_t save;
-  };
-  std::vector<Wish> wishes;
-  const std::vector<int> top = Top();
-  int64_t saved = 0;
-  for (size_t k = 0; k < top.size(); ++k) {
-    const PartOption& chosen = MenuOf(top[k]).options[option->children[k]];
-    const Facts& facts = facts_[top[k]];
-    if (parts_[top[k]].children.empty()) {
-      wishes.push_back(
-          {facts.menu, limit - saved - facts.base_before, chosen.save});
-    }
-    saved += chosen.save;
-  }
-  for (const Wish& wish : wishes) {
-    SharpenMenu(&profiles_[wish.menu], wish.peak, wish.save, seed_,
-                &menus_[wish.menu]);
-  }
 }
 
 void Hierarchy::Choose(int p, int number, std::vector<int>* again,

@@ -30,11 +30,6 @@ class Hierarchy {
   // together, in least time. None if there is none.
   std::optional<Draft> Within(int64_t limit) const;
 
-  // Adds options to the menus of the parts that are not split and stand on top,
-  // near what Within(limit) chose. For few parts: more of them make up for what
-  // the menus lack.
-  void Sharpen(int64_t limit);
-
   const std::vector<Part>& parts() const { return parts_; }
   size_t menus() const { return menus_.size(); }
 
@@ -48,14 +43,14 @@ class Hierarchy {
     std::vector<char> own;
   };
 
-  void MakeProfiles();
+  // Profiles of the parts that are not split, of equal ones once.
+  std::vector<PartProfile> MakeProfiles();
   void MakeMenu(int part, const MergeEffort& effort);
   RowFacts FactsOf(const Part& part, int64_t base_before) const;
   std::vector<RowPart> RowOf(const Part& part, int64_t base_other,
                              int64_t base_before) const;
-  // The top's choice within the limit; none: nothing fits.
+  // The parts below the whole graph, or that if it is not split.
   std::vector<int> Top() const;
-  std::optional<PartOption> ChooseTop(int64_t limit) const;
   const PartMenu& MenuOf(int part) const { return menus_[facts_[part].menu]; }
 
   struct Choice;
@@ -65,7 +60,6 @@ class Hierarchy {
   void WriteStages(const Choice& choice, Draft* draft) const;
 
   const Graph& graph_;
-  const uint64_t seed_;
   const Uses uses_;
   const std::vector<Part> parts_;
   std::vector<Facts> facts_;  // of parts

@@ -88,20 +88,6 @@ class MenuMaker {
     for (Time time : graph.time) tick_ += time * 1e-6;
   }
 
-  PartMenu Add(int64_t peak, int64_t save, PartMenu menu) {
-    constexpr int64_t kEvaluations = 2000;
-    menu_ = std::move(menu);
-    drafts_.swap(menu_.drafts);
-    for (double share : {0.85, 0.95, 1.0, 1.05, 1.15}) {
-      const int64_t target = std::min(
-          peak, static_cast<int64_t>(static_cast<double>(save) * share));
-      const GraphPlan plan = Solve(peak, peak - target, kEvaluations);
-      if (plan.feasible) Note(plan.draft);
-    }
-    TakeDrafts();
-    return std::move(menu_);
-  }
-
   PartMenu Make(const MenuEffort& effort) {
     Descend();
     if (effort.saves * effort.peaks > 0) SolveWithinLimits(effort);
@@ -300,13 +286,6 @@ void Thin(size_t most, std::vector<PartOption>* options) {
     next = std::max_element(nearest.begin(), nearest.end()) - nearest.begin();
   }
   *options = std::move(kept);
-}
-
-void SharpenMenu(PartProfile* part, int64_t peak, int64_t save, uint64_t seed,
-                 PartMenu* menu) {
-  const auto graph = CompileGraph(part->profile, true);
-  EBBTIDE_CHECK(graph.ok());
-  *menu = MenuMaker(part, *graph, seed).Add(peak, save, std::move(*menu));
 }
 
 PartMenu SolvePart(PartProfile* part, const MenuEffort& effort, uint64_t seed) {

@@ -53,11 +53,6 @@ struct MenuEffort {
 // as better ones are found. Deterministic.
 PartMenu SolvePart(PartProfile* part, const MenuEffort& effort, uint64_t seed);
 
-// Adds the plans for `peak` above base_before that save about `save`: where the
-// merge has shown what is wanted.
-void SharpenMenu(PartProfile* part, int64_t peak, int64_t save, uint64_t seed,
-                 PartMenu* menu);
-
 // The only place where the hierarchical solver asks what a draft does.
 void Assess(Evaluator* evaluator, const Draft& draft, Evaluation* result);
 
