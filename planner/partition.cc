@@ -1,10 +1,10 @@
 #include "planner/partition.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
+#include "planner/grouping.h"
 #include "planner/uses.h"
 
 namespace ebbtide {
@@ -12,288 +12,24 @@ namespace {
 
 constexpr int kNone = -1;
 
-// An op, or a group of nodes.
-struct Node {
-  int begin;
-  int end;
-  std::vector<Node> inside;  // empty: one op
-
-  int weight() const { return inside.empty() ? 1 : 2; }
-};
-
-// A run [begin, end) of nodes.
-struct Candidate {
-  double score;
-  int begin;
-  int end;
-};
-
-class Grouping {
- public:
-  explicit Grouping(const Graph& graph)
-      : graph_(graph),
-        last_reader_(Uses(graph).last_reader),
-        node_of_(graph.ops),
-        stamp_(std::max(graph.values, graph.ops), kNone) {
-    for (int i = 0; i < graph.ops; ++i) {
-      nodes_.push_back({i, i + 1, {}});
-      kept_inputs_.Add(KeptInputs(i));
-    }
-  }
-
-  std::vector<Node> Run() {
-    while (static_cast<int>(nodes_.size()) > kMostOnTop) {
-      const size_t before = nodes_.size();
-      Link();
-      Contract(Best(Candidates()));
-      // Too slow, as where there are hardly any candidates.
-      if (nodes_.size() > before - before / 20) {
-        Link();
-        Contract(Cuts());
-      }
-    }
-    return std::move(nodes_);
-  }
-
- private:
-  int size() const { return static_cast<int>(nodes_.size()); }
-
-  // What an op reads, values that cannot be kept replaced by what they are made
-  // of: what must be kept where the op and its inputs are in different groups.
-  std::vector<int> KeptInputs(int op) const {
-    constexpr size_t kMost = 64;
-    std::vector<int> kept;
-    std::vector<int> seen(graph_.inputs[op].begin(), graph_.inputs[op].end());
-    for (size_t k = 0; k < seen.size() && seen.size() < kMost; ++k) {
-      if (graph_.keepable[seen[k]]) {
-        kept.push_back(seen[k]);
-        continue;
-      }
-      for (int v : graph_.inputs[graph_.op[seen[k]]]) seen.push_back(v);
-    }
-    return kept;
-  }
-
-  // Who reads from whom between nodes.
-  void Link() {
-    enters_ = leaves_ = makers_ = IntLists();
-    std::vector<std::vector<int>> users(nodes_.size());
-    for (int n = 0; n < size(); ++n) {
-      for (int i = nodes_[n].begin; i < nodes_[n].end; ++i) node_of_[i] = n;
-    }
-    std::fill(stamp_.begin(), stamp_.end(), kNone);
-    for (int n = 0; n < size(); ++n) {
-      std::vector<int> enters;
-      std::vector<int> leaves;
-      std::vector<int> makers;
-      for (int i = nodes_[n].begin; i < nodes_[n].end; ++i) {
-        for (int v : kept_inputs_[i]) {
-          if (node_of_[graph_.op[v]] == n) continue;
-          if (std::exchange(stamp_[v], n) != n) enters.push_back(v);
-        }
-        for (int v : graph_.inputs[i]) {
-          const int maker = node_of_[graph_.op[v]];
-          if (maker == n) continue;
-          makers.push_back(maker);
-          if (users[maker].empty() || users[maker].back() != n) {
-            users[maker].push_back(n);
-          }
-        }
-        for (int v : graph_.outputs[i]) {
-          if (!graph_.keepable[v]) continue;
-          if (last_reader_[v] >= nodes_[n].end) leaves.push_back(v);
-        }
-      }
-      std::sort(makers.begin(), makers.end());
-      makers.erase(std::unique(makers.begin(), makers.end()), makers.end());
-      enters_.Add(enters);
-      leaves_.Add(leaves);
-      makers_.Add(makers);
-    }
-    users_ = IntLists();
-    for (const std::vector<int>& list : users) users_.Add(list);
-  }
-
-  std::vector<Candidate> Candidates() {
-    std::vector<Candidate> candidates;
-    AddSequences(&candidates);
-    AddFlows(&candidates);
-    std::sort(candidates.begin(), candidates.end(),
-              [](const Candidate& a, const Candidate& b) {
-                if (a.score != b.score) return a.score > b.score;
-                return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-              });
-    return candidates;
-  }
-
-  // Where it is within the caps.
-  void Add(int begin, int end, std::vector<Candidate>* candidates) {
-    if (end - begin < kLeastGroup || end - begin > kMostInGroup) return;
-    int weight = 0;
-    for (int n = begin; n < end; ++n) weight += nodes_[n].weight();
-    if (weight > kMostInGroup) return;
-    candidates->push_back({Score(begin, end), begin, end});
-  }
-
-  double Score(int begin, int end) {
-    double bytes = 0;
-    const int first = nodes_[begin].begin;
-    const int behind = nodes_[end - 1].end;
-    std::vector<int> seen;
-    for (int n = begin; n < end; ++n) {
-      for (int v : enters_[n]) {
-        if (graph_.op[v] < first) seen.push_back(v);
-      }
-      for (int v : leaves_[n]) {
-        if (last_reader_[v] >= behind) bytes += graph_.bytes[v];
-      }
-    }
-    std::sort(seen.begin(), seen.end());
-    seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
-    for (int v : seen) bytes += graph_.bytes[v];
-    return -bytes * std::sqrt(static_cast<double>(behind - first));
-  }
-
-  // Long ones in equal pieces.
-  void AddSequences(std::vector<Candidate>* candidates) {
-    const auto linked = [&](int n) {
-      return users_[n].size() == 1 && users_[n][0] == n + 1 &&
-             makers_[n + 1].size() == 1;
-    };
-    for (int begin = 0; begin < size();) {
-      int end = begin + 1;
-      int weight = nodes_[begin].weight();
-      while (end < size() && linked(end - 1)) weight += nodes_[end++].weight();
-      const int pieces = (weight + kMostInGroup - 1) / kMostInGroup;
-      const int length = (end - begin + pieces - 1) / pieces;
-      for (int at = begin; at < end; at += length) {
-        Add(at, std::min(end, at + length), candidates);
-      }
-      begin = end;
-    }
-  }
-
-  void AddFlows(std::vector<Candidate>* candidates) {
-    // Where the paths from each node meet; kNone: too far on to matter.
-    std::vector<int> meet(nodes_.size(), kNone);
-    for (int n = size() - 1; n >= 0; --n) {
-      meet[n] = MeetingOf(n, meet);
-      if (meet[n] == kNone) continue;
-      for (int source : {n, n + 1}) {
-        for (int sink : {meet[n], meet[n] + 1}) Add(source, sink, candidates);
-      }
-    }
-  }
-
-  int MeetingOf(int n, const std::vector<int>& meet) const {
-    int at = kNone;
-    for (int user : users_[n]) {
-      if (at == kNone) at = user;
-      while (at != user) {
-        int& behind = at < user ? at : user;
-        behind = meet[behind];
-        if (behind == kNone || behind > n + kMostInGroup) return kNone;
-      }
-    }
-    return at;
-  }
-
-  // The best candidates that do not overlap, in order.
-  std::vector<Candidate> Best(const std::vector<Candidate>& candidates) const {
-    std::vector<char> taken(nodes_.size(), 0);
-    std::vector<Candidate> best;
-    for (const Candidate& c : candidates) {
-      if (std::find(taken.begin() + c.begin, taken.begin() + c.end, 1) !=
-          taken.begin() + c.end) {
-        continue;
-      }
-      std::fill(taken.begin() + c.begin, taken.begin() + c.end, 1);
-      best.push_back(c);
-    }
-    std::sort(best.begin(), best.end(),
-              [](const Candidate& a, const Candidate& b) {
-                return a.begin < b.begin;
-              });
-    return best;
-  }
-
-  // Bytes that cross the order before each node.
-  std::vector<double> Crossing() const {
-    std::vector<double> crossing(nodes_.size() + 1, 0);
-    for (int n = 0; n < size(); ++n) {
-      for (int v : leaves_[n]) {
-        crossing[n + 1] += graph_.bytes[v];
-        crossing[node_of_[last_reader_[v]] + 1] -= graph_.bytes[v];
-      }
-    }
-    for (int n = 0; n < size(); ++n) crossing[n + 1] += crossing[n];
-    return crossing;
-  }
-
-  // Groups of half the cap and more whose borders are crossed by fewest bytes;
-  // only the last may be smaller.
-  std::vector<Candidate> Cuts() const {
-    const std::vector<double> crossing = Crossing();
-    std::vector<double> least(nodes_.size() + 1,
-                              std::numeric_limits<double>::infinity());
-    std::vector<int> from(nodes_.size() + 1, kNone);
-    least[0] = 0;
-    for (int end = 1; end <= size(); ++end) {
-      int weight = 0;
-      for (int begin = end - 1; begin >= 0; --begin) {
-        weight += nodes_[begin].weight();
-        if (weight > kMostInGroup) break;
-        if (2 * weight < kMostInGroup && end < size()) continue;
-        const double bytes = least[begin] + crossing[end];
-        if (bytes >= least[end]) continue;
-        least[end] = bytes;
-        from[end] = begin;
-      }
-    }
-    std::vector<Candidate> groups;
-    for (int end = size(); end > 0; end = from[end]) {
-      groups.push_back({0, from[end], end});
-    }
-    std::reverse(groups.begin(), groups.end());
-    return groups;
-  }
-
-  void Contract(const std::vector<Candidate>& groups) {
-    std::vector<Node> next;
-    int n = 0;
-    for (const Candidate& group : groups) {
-      while (n < group.begin) next.push_back(std::move(nodes_[n++]));
-      if (group.end - group.begin < 2) continue;
-      Node node{nodes_[group.begin].begin, nodes_[group.end - 1].end, {}};
-      while (n < group.end) node.inside.push_back(std::move(nodes_[n++]));
-      next.push_back(std::move(node));
-    }
-    while (n < size()) next.push_back(std::move(nodes_[n++]));
-    nodes_ = std::move(next);
-  }
-
-  const Graph& graph_;
-  std::vector<int> last_reader_;  // of values, as in Uses
-  IntLists kept_inputs_;          // of ops
-  std::vector<Node> nodes_;
-  std::vector<int> node_of_;  // of ops
-  std::vector<int> stamp_;
-  IntLists enters_;  // of nodes: values kept outside for them
-  IntLists leaves_;  // of nodes: values kept in them for others
-  IntLists makers_;  // of nodes: nodes that they read from
-  IntLists users_;   // of nodes: nodes that read from them
-};
-
 class Tree {
  public:
-  explicit Tree(const Graph& graph) : graph_(graph), home_(graph.stages) {
+  explicit Tree(const Graph& graph)
+      : graph_(graph), home_(graph.stages), crossing_(graph.ops + 1, 0) {
+    const Uses uses(graph);
+    for (int v = 0; v < graph.values; ++v) {
+      if (!graph.keepable[v] || uses.last_reader[v] < 0) continue;
+      crossing_[graph.op[v] + 1] += graph.bytes[v];
+      crossing_[uses.last_reader[v] + 1] -= graph.bytes[v];
+    }
+    for (int i = 0; i < graph.ops; ++i) crossing_[i + 1] += crossing_[i];
     for (int t = 0; t < graph.stages; ++t) {
       home_[t] = kNone;
       for (int v : graph.needs[t]) home_[t] = std::max(home_[t], graph.op[v]);
     }
   }
 
-  std::vector<Part> Build(const std::vector<Node>& nodes) {
+  std::vector<Part> Build(const std::vector<OpGroup>& nodes) {
     Add(0, graph_.ops, nodes);
     parts_.back().end_stage = graph_.stages;
     for (size_t p = parts_.size(); p-- > 0;) AssignStages(parts_[p]);
@@ -301,7 +37,7 @@ class Tree {
   }
 
  private:
-  int Add(int begin, int end, const std::vector<Node>& inside) {
+  int Add(int begin, int end, const std::vector<OpGroup>& inside) {
     std::vector<int> children;
     if (end - begin > kWhole) {
       for (const std::pair<int, int>& piece : Pieces(inside)) {
@@ -313,8 +49,8 @@ class Tree {
     return static_cast<int>(parts_.size()) - 1;
   }
 
-  int AddPiece(const std::vector<Node>& inside, std::pair<int, int> piece) {
-    const Node& first = inside[piece.first];
+  int AddPiece(const std::vector<OpGroup>& inside, std::pair<int, int> piece) {
+    const OpGroup& first = inside[piece.first];
     if (piece.second - piece.first == 1) {
       return Add(first.begin, first.end, first.inside);
     }
@@ -322,24 +58,30 @@ class Tree {
     return static_cast<int>(parts_.size()) - 1;
   }
 
-  // Runs of nodes that become one part: ops side by side, and tiny neighbours.
-  static std::vector<std::pair<int, int>> Pieces(
-      const std::vector<Node>& inside) {
-    std::vector<std::pair<int, int>> pieces;
-    const auto ops = [&](std::pair<int, int> p) {
-      return inside[p.second - 1].end - inside[p.first].begin;
-    };
-    for (int n = 0; n < static_cast<int>(inside.size()); ++n) {
-      std::pair<int, int> next{n, n + 1};
-      while (!pieces.empty()) {
-        const std::pair<int, int> both{pieces.back().first, n + 1};
-        const bool tiny = ops(pieces.back()) < kTiny || ops(next) < kTiny;
-        if (!tiny || ops(both) > kWhole) break;
-        next = both;
-        pieces.pop_back();
+  // Runs of nodes that become one part: of few enough ops, and so that fewest
+  // bytes cross the borders between them.
+  std::vector<std::pair<int, int>> Pieces(
+      const std::vector<OpGroup>& inside) const {
+    const int nodes = static_cast<int>(inside.size());
+    std::vector<double> least(nodes + 1,
+                              std::numeric_limits<double>::infinity());
+    std::vector<int> from(nodes + 1, kNone);
+    least[0] = 0;
+    for (int end = 1; end <= nodes; ++end) {
+      for (int begin = end - 1; begin >= 0; --begin) {
+        const int ops = inside[end - 1].end - inside[begin].begin;
+        if (ops > kWhole && end - begin > 1) break;
+        const double bytes = least[begin] + crossing_[inside[begin].begin] + 1;
+        if (bytes >= least[end]) continue;
+        least[end] = bytes;
+        from[end] = begin;
       }
-      pieces.push_back(next);
     }
+    std::vector<std::pair<int, int>> pieces;
+    for (int end = nodes; end > 0; end = from[end]) {
+      pieces.push_back({from[end], end});
+    }
+    std::reverse(pieces.begin(), pieces.end());
     return pieces;
   }
 
@@ -374,13 +116,14 @@ class Tree {
 
   const Graph& graph_;
   std::vector<int> home_;  // of stages: op that made the last of its needs
+  std::vector<double> crossing_;  // bytes kept across the order before each op
   std::vector<Part> parts_;
 };
 
 }  // namespace
 
 std::vector<Part> PartitionGraph(const Graph& graph) {
-  return Tree(graph).Build(Grouping(graph).Run());
+  return Tree(graph).Build(GroupOps(graph));
 }
 
 }  // namespace ebbtide

@@ -36,10 +36,9 @@ constexpr int kLeastGroup = 3;
 constexpr int kMostInGroup = 20;
 constexpr int kMostOnTop = 30;
 // Ours: the graph solver takes a whole layer at once, so a part of so few ops
-// is not split further, and neighbours of fewer than kTiny ops are one part
-// with it as long as they are so few together.
+// is not split further, and neighbours of so few ops together are one part,
+// such that fewest bytes cross from part to part.
 constexpr int kWhole = 40;
-constexpr int kTiny = 40;
 
 // The last part is the whole graph; children come before their parents.
 // O(ops log ops) where it shrinks as graphs do.
