@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "planner/partition.h"
-#include "planner/uses.h"
 
 namespace ebbtide {
 namespace {
@@ -24,9 +23,9 @@ struct Candidate {
 
 class Grouping {
  public:
-  explicit Grouping(const Graph& graph)
+  Grouping(const Graph& graph, const Uses& uses)
       : graph_(graph),
-        last_reader_(Uses(graph).last_reader),
+        uses_(uses),
         node_of_(graph.ops),
         stamp_(std::max(graph.values, graph.ops), kNone) {
     for (int i = 0; i < graph.ops; ++i) {
@@ -59,7 +58,7 @@ class Grouping {
     std::vector<int> kept;
     std::vector<int> seen(graph_.inputs[op].begin(), graph_.inputs[op].end());
     for (size_t k = 0; k < seen.size() && seen.size() < kMost; ++k) {
-      if (graph_.keepable[seen[k]]) {
+      if (uses_.kept[seen[k]]) {
         kept.push_back(seen[k]);
         continue;
       }
@@ -94,8 +93,8 @@ class Grouping {
           }
         }
         for (int v : graph_.outputs[i]) {
-          if (!graph_.keepable[v]) continue;
-          if (last_reader_[v] >= nodes_[n].end) leaves.push_back(v);
+          if (!uses_.kept[v]) continue;
+          if (uses_.last_reader[v] >= nodes_[n].end) leaves.push_back(v);
         }
       }
       std::sort(makers.begin(), makers.end());
@@ -139,7 +138,7 @@ class Grouping {
         if (graph_.op[v] < first) seen.push_back(v);
       }
       for (int v : leaves_[n]) {
-        if (last_reader_[v] >= behind) bytes += graph_.bytes[v];
+        if (uses_.last_reader[v] >= behind) bytes += graph_.bytes[v];
       }
     }
     std::sort(seen.begin(), seen.end());
@@ -217,7 +216,7 @@ class Grouping {
     for (int n = 0; n < size(); ++n) {
       for (int v : leaves_[n]) {
         crossing[n + 1] += graph_.bytes[v];
-        crossing[node_of_[last_reader_[v]] + 1] -= graph_.bytes[v];
+        crossing[node_of_[uses_.last_reader[v]] + 1] -= graph_.bytes[v];
       }
     }
     for (int n = 0; n < size(); ++n) crossing[n + 1] += crossing[n];
@@ -267,8 +266,8 @@ class Grouping {
   }
 
   const Graph& graph_;
-  std::vector<int> last_reader_;  // of values, as in Uses
-  IntLists kept_inputs_;          // of ops
+  const Uses& uses_;
+  IntLists kept_inputs_;  // of ops
   std::vector<OpGroup> nodes_;
   std::vector<int> node_of_;  // of ops
   std::vector<int> stamp_;
@@ -280,8 +279,8 @@ class Grouping {
 
 }  // namespace
 
-std::vector<OpGroup> GroupOps(const Graph& graph) {
-  return Grouping(graph).Run();
+std::vector<OpGroup> GroupOps(const Graph& graph, const Uses& uses) {
+  return Grouping(graph, uses).Run();
 }
 
 }  // namespace ebbtide

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/graph.h"
+#include "planner/uses.h"
 
 namespace ebbtide {
 
@@ -17,7 +18,7 @@ struct OpGroup {
 };
 
 // The groups on top, in order; all ops are in one of them.
-std::vector<OpGroup> GroupOps(const Graph& graph);
+std::vector<OpGroup> GroupOps(const Graph& graph, const Uses& uses);
 
 }  // namespace ebbtide
 

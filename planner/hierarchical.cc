@@ -11,6 +11,12 @@
 namespace ebbtide {
 namespace {
 
+// What counts as little time to make a value: with 0 all values that parts give
+// to others are kept or lost as a whole; with more they are made where they are
+// wanted. Which is better depends on the graph and the budget.
+constexpr double kLittle[] = {0, 0.5, 2};
+constexpr int kManyOps = 5000;
+
 // Asks for drafts at limits around the budget and keeps the best that fits.
 class Tightening {
  public:
@@ -48,6 +54,7 @@ class Tightening {
     }
   }
 
+  bool Fits() const { return plan_.feasible; }
   bool KeepsAll() const { return plan_.feasible && overhead_ == 0; }
   GraphPlan Take() { return std::move(plan_); }
 
@@ -82,8 +89,13 @@ GraphPlan SolveHierarchical(const Graph& graph,
                             const GraphPlanOptions& options) {
   Tightening tightening(graph, options);
   if (options.rebuild && !tightening.KeepsAll()) {
-    tightening.Ask(
-        Hierarchy(graph, options.seed, options.evaluations, options.deadline));
+    for (double little : kLittle) {
+      // Large graphs get another look only where the first finds nothing.
+      if (tightening.Fits() && graph.ops > kManyOps) break;
+      if (little > 0 && absl::Now() >= options.deadline) break;
+      tightening.Ask(Hierarchy(graph, little, options.seed, options.evaluations,
+                               options.deadline));
+    }
   }
   GraphPlan plan = tightening.Take();
   const OverheadBound bound =

@@ -58,11 +58,11 @@ struct Hierarchy::Choice {
   std::vector<int> again;
 };
 
-Hierarchy::Hierarchy(const Graph& graph, uint64_t seed, int64_t evaluations,
-                     absl::Time deadline)
+Hierarchy::Hierarchy(const Graph& graph, double little, uint64_t seed,
+                     int64_t evaluations, absl::Time deadline)
     : graph_(graph),
-      uses_(graph),
-      parts_(PartitionGraph(graph)),
+      uses_(graph, little),
+      parts_(PartitionGraph(graph, uses_)),
       facts_(parts_.size()) {
   std::vector<PartProfile> profiles = MakeProfiles();
   const Effort effort = EffortFor(profiles.size(), evaluations);
@@ -117,7 +117,7 @@ RowFacts Hierarchy::FactsOf(const Part& part, int64_t base_before) const {
   std::vector<char> wanted(part.end - part.begin, 0);
   const auto stays = [&](int v) {
     return graph_.pinned[v] || graph_.held[v] >= part.first_stage ||
-           (graph_.keepable[v] && uses_.Outside(v, part));
+           (uses_.kept[v] && uses_.Outside(v, part));
   };
   const auto want = [&](int v) {
     const int i = graph_.op[v];

@@ -22,9 +22,9 @@ namespace ebbtide {
 class Hierarchy {
  public:
   // Partitions the graph and makes all menus, of equal parts once. Menus that
-  // are not made by the deadline have two options.
-  Hierarchy(const Graph& graph, uint64_t seed, int64_t evaluations,
-            absl::Time deadline);
+  // are not made by the deadline have few options. `little`: as for Uses.
+  Hierarchy(const Graph& graph, double little, uint64_t seed,
+            int64_t evaluations, absl::Time deadline);
 
   // The draft whose parts say of themselves that they stay within `limit`
   // together, in least time. None if there is none.

@@ -34,7 +34,7 @@ class Builder {
 
   // What comes in through v is there whenever the part runs.
   bool Given(int v) const {
-    return graph_.keepable[v] || graph_.held[v] >= part_.end_stage - 1 ||
+    return uses_.kept[v] || graph_.held[v] >= part_.end_stage - 1 ||
            !graph_.replayable[graph_.op[v]];
   }
 
@@ -127,7 +127,7 @@ class Builder {
     Stage all_else;
     for (size_t n = 0; n < result_.values.size(); ++n) {
       const int v = result_.values[n];
-      if (!result_.own[n] || !graph_.keepable[v]) continue;
+      if (!result_.own[n] || !uses_.kept[v]) continue;
       if (uses_.Outside(v, part_)) all_else.needs.push_back(n);
     }
     result_.profile.stages.push_back(std::move(all_else));

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "planner/grouping.h"
-#include "planner/uses.h"
 
 namespace ebbtide {
 namespace {
@@ -14,11 +13,10 @@ constexpr int kNone = -1;
 
 class Tree {
  public:
-  explicit Tree(const Graph& graph)
+  Tree(const Graph& graph, const Uses& uses)
       : graph_(graph), home_(graph.stages), crossing_(graph.ops + 1, 0) {
-    const Uses uses(graph);
     for (int v = 0; v < graph.values; ++v) {
-      if (!graph.keepable[v] || uses.last_reader[v] < 0) continue;
+      if (!uses.kept[v] || uses.last_reader[v] < 0) continue;
       crossing_[graph.op[v] + 1] += graph.bytes[v];
       crossing_[uses.last_reader[v] + 1] -= graph.bytes[v];
     }
@@ -122,8 +120,8 @@ class Tree {
 
 }  // namespace
 
-std::vector<Part> PartitionGraph(const Graph& graph) {
-  return Tree(graph).Build(GroupOps(graph));
+std::vector<Part> PartitionGraph(const Graph& graph, const Uses& uses) {
+  return Tree(graph, uses).Build(GroupOps(graph, uses));
 }
 
 }  // namespace ebbtide

@@ -15,19 +15,9 @@
 #include <vector>
 
 #include "planner/graph.h"
+#include "planner/uses.h"
 
 namespace ebbtide {
-
-// Forward ops [begin, end) and the stages [first_stage, end_stage) that are
-// mostly theirs. Siblings follow one another forward in `children`, so their
-// stages do so backward.
-struct Part {
-  int begin = 0;
-  int end = 0;
-  int first_stage = 0;
-  int end_stage = 0;
-  std::vector<int> children;  // indices of parts; empty: not split
-};
 
 // Caps of the original: a group has at least kLeastGroup nodes, and nodes and
 // groups among them together are at most kMostInGroup; the top has at most
@@ -42,7 +32,7 @@ constexpr int kWhole = 40;
 
 // The last part is the whole graph; children come before their parents.
 // O(ops log ops) where it shrinks as graphs do.
-std::vector<Part> PartitionGraph(const Graph& graph);
+std::vector<Part> PartitionGraph(const Graph& graph, const Uses& uses);
 
 }  // namespace ebbtide
 

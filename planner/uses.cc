@@ -3,9 +3,42 @@
 #include <algorithm>
 
 namespace ebbtide {
+namespace {
 
-Uses::Uses(const Graph& graph)
-    : last_reader(graph.values, -1),
+std::vector<char> KeptForOthers(const Graph& graph, double little) {
+  double all_time = 0;
+  double all_bytes = 1;
+  for (Time time : graph.time) all_time += time;
+  for (int64_t bytes : graph.bytes) all_bytes += static_cast<double>(bytes);
+  std::vector<char> kept = graph.keepable;
+  // What making each value takes where only kept ones are there.
+  std::vector<double> time(graph.values, 0);
+  std::vector<double> bytes(graph.values, 0);
+  for (int i = 0; i < graph.ops; ++i) {
+    double op_time = graph.time[i];
+    double op_bytes = 0;
+    for (int u : graph.inputs[i]) {
+      op_time += kept[u] ? 0 : time[u];
+      op_bytes += kept[u] ? static_cast<double>(graph.bytes[u]) : bytes[u];
+    }
+    for (int v : graph.outputs[i]) {
+      time[v] = op_time;
+      bytes[v] = op_bytes;
+      const double own = static_cast<double>(graph.bytes[v]);
+      if (graph.replayable[i] && op_bytes <= own &&
+          op_time < little * own * all_time / all_bytes) {
+        kept[v] = 0;
+      }
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+Uses::Uses(const Graph& graph, double little)
+    : kept(KeptForOthers(graph, little)),
+      last_reader(graph.values, -1),
       first_stage(graph.values, graph.stages),
       last_stage(graph.values, -1) {
   for (int i = 0; i < graph.ops; ++i) {
@@ -19,7 +52,7 @@ Uses::Uses(const Graph& graph)
   }
   for (int i = graph.ops - 1; i >= 0; --i) {
     for (int v : graph.outputs[i]) {
-      if (graph.keepable[v]) continue;
+      if (kept[v]) continue;
       for (int u : graph.inputs[i]) {
         last_reader[u] = std::max(last_reader[u], last_reader[v]);
         first_stage[u] = std::min(first_stage[u], first_stage[v]);

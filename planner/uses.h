@@ -1,20 +1,34 @@
-// Who uses each value of a graph, for the hierarchical solver. Private to the
-// planner.
+// A part of a graph, and what other parts use of it, for the hierarchical
+// solver. Private to the planner.
 #ifndef EBBTIDE_PLANNER_USES_H_
 #define EBBTIDE_PLANNER_USES_H_
 
 #include <vector>
 
 #include "planner/graph.h"
-#include "planner/partition.h"
 
 namespace ebbtide {
 
-// Who uses each value, by itself or through values that cannot be kept and are
-// made from it again: where a part ends matters for them.
-struct Uses {
-  explicit Uses(const Graph& graph);
+// Forward ops [begin, end) and the stages [first_stage, end_stage) that are
+// mostly theirs. Siblings follow one another forward in `children`, so their
+// stages do so backward.
+struct Part {
+  int begin = 0;
+  int end = 0;
+  int first_stage = 0;
+  int end_stage = 0;
+  std::vector<int> children;  // indices of parts; empty: not split
+};
 
+// Who uses each value, by itself or through values that are made from it again:
+// where a part ends matters for them.
+struct Uses {
+  // `little`: of the mean time per byte of all values.
+  Uses(const Graph& graph, double little);
+
+  // Whether other parts count on it. Not on what cannot be kept, nor on what is
+  // made in little time from no more bytes: they make that themselves.
+  std::vector<char> kept;
   std::vector<int> last_reader;  // op; -1: none
   std::vector<int> first_stage;  // that needs it; stages: none
   std::vector<int> last_stage;   // -1: none

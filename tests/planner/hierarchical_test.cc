@@ -74,10 +74,12 @@ TEST(HierarchicalTest, PartsCoverTheGraphOnceAndRespectTheCaps) {
       ResearchGraph("gpts", 12),  ResearchGraph("gptf", 48),
       ResearchGraph("encdec", 6), ResearchGraph("unet", 5),
       RandomNetwork(1, 400),      RandomNetwork(2, 3000)};
-  for (const Profile& p : profiles) {
+  for (size_t n = 0; n < 2 * profiles.size(); ++n) {
+    const Profile& p = profiles[n / 2];
     const auto graph = CompileGraph(p, true);
     ASSERT_EQ(graph.status(), absl::OkStatus());
-    const std::vector<Part> parts = PartitionGraph(*graph);
+    const std::vector<Part> parts =
+        PartitionGraph(*graph, Uses(*graph, n % 2 == 0 ? 0 : 0.5));
     ExpectCovers(*graph, parts);
     for (size_t k = 0; k < parts.size(); ++k) {
       ExpectNested(parts, k);
@@ -89,7 +91,7 @@ TEST(HierarchicalTest, PartsCoverTheGraphOnceAndRespectTheCaps) {
 TEST(HierarchicalTest, StagesFollowTheOpsWhoseValuesTheyNeed) {
   const Profile p = ResearchGraph("gpts", 12);
   const auto graph = CompileGraph(p, true);
-  for (const Part& part : PartitionGraph(*graph)) {
+  for (const Part& part : PartitionGraph(*graph, Uses(*graph, 0))) {
     // One stage for each op, backward.
     EXPECT_NEAR(part.first_stage, graph->ops - part.end, 1);
     EXPECT_NEAR(part.end_stage, graph->ops - part.begin, 1);
@@ -112,7 +114,7 @@ Profile TwoBlocks() {
 std::vector<std::string> SignaturesOfBlocks(const Profile& p) {
   const auto graph = CompileGraph(p, true);
   EXPECT_EQ(graph.status(), absl::OkStatus());
-  const Uses uses(*graph);
+  const Uses uses(*graph, 0);
   std::vector<std::string> signatures;
   for (int k = 0; k < 2; ++k) {
     const int begin = 1 + 3 * k;
@@ -174,7 +176,7 @@ TEST(HierarchicalTest, BlocksThatDifferInAnythingHaveOtherSignatures) {
 TEST(HierarchicalTest, EqualLayersShareTheirMenus) {
   const Profile p = ResearchGraph("gpts", 48);
   const auto graph = CompileGraph(p, true);
-  const Hierarchy hierarchy(*graph, 1, 200, absl::InfiniteFuture());
+  const Hierarchy hierarchy(*graph, 0, 1, 200, absl::InfiniteFuture());
   EXPECT_GT(hierarchy.parts().size(), 40);
   EXPECT_LT(hierarchy.menus(), 12);
 }
@@ -224,8 +226,8 @@ TEST(HierarchicalTest, TheMergeIsAsGoodAsTryingAllChoices) {
 TEST(HierarchicalTest, OptionsSayWhatTheirDraftsDo) {
   const Profile p = ResearchGraph("gpts", 2);
   const auto graph = CompileGraph(p, true);
-  const std::vector<Part> parts = PartitionGraph(*graph);
-  const Uses uses(*graph);
+  const std::vector<Part> parts = PartitionGraph(*graph, Uses(*graph, 0));
+  const Uses uses(*graph, 0);
   const Part& part = parts[parts.back().children[0]];
   PartProfile profile = MakePartProfile(*graph, uses, part);
   const PartMenu menu = SolvePart(
