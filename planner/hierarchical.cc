@@ -15,7 +15,9 @@ namespace {
 // to others are kept or lost as a whole; with more they are made where they are
 // wanted. Which is better depends on the graph and the budget.
 constexpr double kLittle[] = {0, 0.5, 2};
-constexpr int kManyOps = 5000;
+constexpr int kManyOps = 20000;
+// Of the step: a plan so close to its bound is not tried to be bettered.
+constexpr double kCloseEnough = 1e-3;
 
 // Asks for drafts at limits around the budget and keeps the best that fits.
 class Tightening {
@@ -55,7 +57,9 @@ class Tightening {
   }
 
   bool Fits() const { return plan_.feasible; }
-  bool KeepsAll() const { return plan_.feasible && overhead_ == 0; }
+  bool Within(Time overhead) const {
+    return plan_.feasible && overhead_ <= overhead;
+  }
   GraphPlan Take() { return std::move(plan_); }
 
  private:
@@ -88,19 +92,21 @@ class Tightening {
 GraphPlan SolveHierarchical(const Graph& graph,
                             const GraphPlanOptions& options) {
   Tightening tightening(graph, options);
-  if (options.rebuild && !tightening.KeepsAll()) {
-    for (double little : kLittle) {
-      // Large graphs get another look only where the first finds nothing.
-      if (tightening.Fits() && graph.ops > kManyOps) break;
-      if (little > 0 && absl::Now() >= options.deadline) break;
-      tightening.Ask(Hierarchy(graph, little, options.seed, options.evaluations,
-                               options.deadline));
-    }
-  }
-  GraphPlan plan = tightening.Take();
   const OverheadBound bound =
       BoundOverhead(graph, options.budget, options.offload,
                     [&] { return absl::Now() >= options.deadline; });
+  const Time enough = bound.overhead + kCloseEnough * BaseTime(*graph.profile);
+  for (double little : kLittle) {
+    if (!options.rebuild || tightening.Within(enough)) break;
+    // Where nothing fits, one look says what would.
+    if (bound.infeasible && little > 0) break;
+    // Large graphs get another look only where the first finds nothing.
+    if (tightening.Fits() && graph.ops > kManyOps) break;
+    if (little > 0 && absl::Now() >= options.deadline) break;
+    tightening.Ask(Hierarchy(graph, little, options.seed, options.evaluations,
+                             options.deadline));
+  }
+  GraphPlan plan = tightening.Take();
   plan.no_plan_exists = bound.infeasible;
   plan.bound = bound.overhead;
   plan.bound_instants[0] = bound.instant;

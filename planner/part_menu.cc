@@ -1,6 +1,8 @@
 #include "planner/part_menu.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "planner/check.h"
 #include "planner/graph_plan.h"
