@@ -45,7 +45,7 @@ class Share {
  public:
   Share(const GraphPlanOptions& options, double share, const Search* search)
       : search_(search),
-        evaluations_(static_cast<int64_t>(options.evaluations * share)),
+        evaluations_(Part(options.evaluations, share)),
         first_(search == nullptr ? 0 : search->evaluations()),
         begin_(absl::Now()),
         deadline_(options.deadline) {
@@ -66,6 +66,12 @@ class Share {
   }
 
  private:
+  // At least one of few: none would mean that the clock alone counts.
+  static int64_t Part(int64_t evaluations, double share) {
+    if (evaluations == 0) return 0;
+    return std::max<int64_t>(1, static_cast<int64_t>(evaluations * share));
+  }
+
   const Search* search_;
   int64_t evaluations_;
   int64_t first_;

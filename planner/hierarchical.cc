@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "planner/bound.h"
+#include "planner/evaluator.h"
 #include "planner/hierarchy.h"
 
 namespace ebbtide {
@@ -65,7 +66,7 @@ class Tightening {
  private:
   // Its peak.
   int64_t Look(const Draft& draft) {
-    Assess(&evaluator_, draft, &evaluation_);
+    evaluator_.Evaluate(draft, &evaluation_);
     if (evaluation_.broken) return std::numeric_limits<int64_t>::max() / 2;
     if (evaluation_.peak < plan_.least_peak) {
       plan_.least_peak = evaluation_.peak;

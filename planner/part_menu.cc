@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "planner/check.h"
+#include "planner/evaluator.h"
 #include "planner/graph_plan.h"
 
 namespace ebbtide {
@@ -93,7 +94,7 @@ class MenuMaker {
   PartMenu Make(const MenuEffort& effort) {
     Descend();
     if (effort.saves * effort.peaks > 0) SolveWithinLimits(effort);
-    Vary(evaluator_.evaluations() + effort.changes);
+    Vary(evaluations_ + effort.changes);
     Thin(effort.options, &menu_.options);
     TakeDrafts();
     menu_.rerun_peak = RerunPeak(part_);
@@ -197,7 +198,8 @@ class MenuMaker {
 
   // Adds the option unless another beats it.
   PartOption Note(const Draft& draft) {
-    Assess(&evaluator_, draft, &evaluation_);
+    ++evaluations_;
+    evaluator_.Evaluate(draft, &evaluation_);
     PartOption option;
     option.save = evaluation_.stage_peak[0];
     for (size_t i = 0; i < part_.other.size(); ++i) {
@@ -236,7 +238,7 @@ class MenuMaker {
         continue;
       }
       for (int n : free_) {
-        if (evaluator_.evaluations() >= last) return;
+        if (evaluations_ >= last) return;
         for (Row row : {kKept, kHeld, kDropped}) Note(With(drafts_[d], n, row));
       }
     }
@@ -254,6 +256,7 @@ class MenuMaker {
   const Graph& graph_;
   const uint64_t seed_;
   Evaluator evaluator_;
+  int64_t evaluations_ = 0;
   Evaluation evaluation_;
   PartMenu menu_;
   std::vector<Draft> drafts_;
@@ -262,10 +265,6 @@ class MenuMaker {
 };
 
 }  // namespace
-
-void Assess(Evaluator* evaluator, const Draft& draft, Evaluation* result) {
-  evaluator->Evaluate(draft.bits, draft.offloaded, result);
-}
 
 void Thin(size_t most, std::vector<PartOption>* options) {
   RemoveBeaten(options);

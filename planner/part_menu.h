@@ -53,9 +53,6 @@ struct MenuEffort {
 // as better ones are found. Deterministic.
 PartMenu SolvePart(PartProfile* part, const MenuEffort& effort, uint64_t seed);
 
-// The only place where the hierarchical solver asks what a draft does.
-void Assess(Evaluator* evaluator, const Draft& draft, Evaluation* result);
-
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_PLANNER_PART_MENU_H_

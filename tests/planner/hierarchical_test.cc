@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/container/flat_hash_set.h"
+#include "planner/evaluator.h"
 #include "planner/hierarchy.h"
 #include "planner/validate.h"
 #include "tests/planner/graph_oracle.h"
@@ -237,7 +238,7 @@ TEST(HierarchicalTest, OptionsSayWhatTheirDraftsDo) {
   Evaluator evaluator(*alone);
   Evaluation result;
   for (const PartOption& option : menu.options) {
-    Assess(&evaluator, menu.drafts[option.draft], &result);
+    evaluator.Evaluate(menu.drafts[option.draft], &result);
     EXPECT_EQ(result.overhead, option.time);
     EXPECT_EQ(result.stage_peak[0], option.save);
     EXPECT_FALSE(result.broken);

@@ -46,8 +46,9 @@ TEST(MakePlanTest, SaysWhatWouldDoWhereNothingFits) {
 TEST(MakePlanTest, RefusesWrongOptionsAndProfiles) {
   PlanOptions options = Quick(15);
   options.solver = "rotor";
-  EXPECT_THAT(std::string(MakePlan(ThreeOps(), options).status().message()),
-              HasSubstr("expected auto, graph, hierarchical or keep for a profile"));
+  EXPECT_THAT(
+      std::string(MakePlan(ThreeOps(), options).status().message()),
+      HasSubstr("expected auto, graph, hierarchical or keep for a profile"));
   EXPECT_THAT(std::string(MakePlan(ThreeOps(), Quick(0)).status().message()),
               HasSubstr("budget: expected more than 0"));
   Profile p = ThreeOps();
@@ -192,6 +193,18 @@ TEST(MakePlanTest, PlansATransformerCloseToItsLowerBound) {
     ASSERT_TRUE(plan->feasible);
     EXPECT_LE(plan->time, base * (1 + c.most_overhead)) << c.budget_percent;
     EXPECT_LE(plan->time, plan->lower_bound_time * 1.005) << c.budget_percent;
+  }
+}
+
+// A share of few evaluations was none, and none meant without end.
+TEST(MakePlanTest, EndsAfterAFewEvaluationsWithoutATimeLimit) {
+  const Profile p = RandomNetwork(7, 12);
+  PlanOptions options;
+  options.budget = Bytes{KeepPeak(p) * 7 / 10};
+  options.time_limit = absl::InfiniteDuration();
+  for (int64_t evaluations : {1, 5, 17}) {
+    options.evaluations = evaluations;
+    EXPECT_EQ(MakePlan(p, options).status(), absl::OkStatus());
   }
 }
 
