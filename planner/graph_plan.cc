@@ -18,9 +18,13 @@ namespace {
 constexpr int64_t kNoPeak = std::numeric_limits<int64_t>::max();
 
 // Pairs of instants are looked at where the gap is above this share of the
-// unmanaged step, below which they seldom help, in this share of the time.
+// unmanaged step, below which they seldom help.
 constexpr double kPairGap = 0.003;
-constexpr double kPairShare = 0.12;
+
+// In this share of the time: half where the search needs little of it.
+double PairShare(const Graph& graph) {
+  return std::clamp(50.0 / std::max(1, graph.ops), 0.12, 0.5);
+}
 
 // What can be offloaded as long as the host tier has room for it.
 class HostBudget {
@@ -218,7 +222,7 @@ class Solver {
     const absl::Duration all = options_.deadline - begin_;
     if (all == absl::InfiniteDuration()) return;
     if (!search_.has_best() || GapIsWide()) {
-      search_deadline_ -= all * kPairShare;
+      search_deadline_ -= all * PairShare(graph_);
     }
   }
 
