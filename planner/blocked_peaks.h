@@ -46,9 +46,11 @@ class BlockedPeaks {
   int64_t Peak(int b) {
     Block& block = blocks_[b];
     if (!block.peak_known) {
-      const auto begin = bytes_.begin() + b * kBlock;
-      const auto end = bytes_.begin() + std::min(size(), (b + 1) * kBlock);
-      block.peak = *std::max_element(begin, end) + block.added;
+      const int begin = b * kBlock;
+      const int end = std::min(size(), begin + kBlock);
+      block.peak =
+          *std::max_element(bytes_.begin() + begin, bytes_.begin() + end) +
+          block.added;
       block.peak_known = true;
     }
     return block.peak;

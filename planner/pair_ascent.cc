@@ -58,8 +58,9 @@ PairProblem::PairProblem(const Graph& graph, int64_t budget,
       first_(graph, FirstInstant(graph, first, second), Wanted(graph, second_)),
       weight_(graph.values) {
   for (const auto& rooms : host_) {
-    for (const HostRoom& h : rooms)
+    for (const HostRoom& h : rooms) {
       moves_ = moves_ || h.bytes + h.per_before + h.per_after > 0;
+    }
   }
   for (int v = 0; v < graph.values; ++v) {
     const double share = static_cast<double>(graph.bytes[v]) / budget;
@@ -133,7 +134,7 @@ Time PairProblem::Lower(const PairPrices& prices) {
                               prices.per_byte[1] * (room_[1] + two.bytes)};
       const double all = terms + std::abs(paid[0]) + std::abs(paid[1]);
       const double missing = value - paid[0] - paid[1] - kMargin * all;
-      double factor[3];
+      double factor[3] = {};
       for (int part : {0, 1, 2}) {
         factor[part] = (part > 0) + prices.per_byte[0] * Growth(one, 0, part) +
                        prices.per_byte[1] * Growth(two, 1, part);

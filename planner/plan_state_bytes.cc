@@ -271,10 +271,10 @@ void PlanState::SumBlocks() {
     Block& block = blocks_[b];
     if (stage_peak_.TakeChanged(b)) SumStages(b);
     if (!block.time_known) {
-      const auto begin = rebuild_time_.begin() + b * kBlock;
-      const auto end = rebuild_time_.begin() +
-                       std::min<size_t>((b + 1) * kBlock, graph_.stages);
-      block.time = std::accumulate(begin, end, Time{0});
+      const int begin = b * kBlock;
+      const int end = std::min(begin + kBlock, graph_.stages);
+      block.time = std::accumulate(rebuild_time_.begin() + begin,
+                                   rebuild_time_.begin() + end, Time{0});
       block.time_known = true;
     }
     total_.time += block.time;
