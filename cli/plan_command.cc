@@ -73,7 +73,7 @@ Summary SummarizeGraph(const Plan& plan) {
   if (plan.solver == "checkmate") {
     summary.bound = " of its kind";  // planner/ilp/checkmate.h
   } else if (!plan.bound_witness.empty()) {
-    summary.bound = absl::StrCat(" (by ", plan.bound_witness, ")");
+    summary.bound = absl::StrCat(", by ", plan.bound_witness);
   }
   summary.json = PlanToJson(plan);
   return summary;

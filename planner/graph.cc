@@ -21,8 +21,10 @@ void CompileValues(const Profile& profile, Graph* graph) {
     graph->op.push_back(value.op);
     graph->saved.push_back(value.saved);
     graph->keepable.push_back(value.saved && value.retainable);
-    graph->movable.push_back(value.saved && value.retainable && value.movable);
-    graph->held.push_back(std::max(-1, value.released - graph->ops));
+    const int held = std::max(-1, value.released - graph->ops);
+    graph->held.push_back(held);
+    graph->movable.push_back(value.saved && value.retainable && value.movable &&
+                             held < 0);
     released[value.released].push_back(v);
   }
   for (int i = 0; i < graph->ops; ++i) {

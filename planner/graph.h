@@ -48,7 +48,7 @@ struct Graph {
   std::vector<int> op;
   std::vector<char> saved;
   std::vector<char> keepable;  // by a plan, across the loss
-  std::vector<char> movable;
+  std::vector<char> movable;   // by a plan; not held across the loss
   // Saved, and its op cannot be run again: every plan keeps it.
   std::vector<char> pinned;
   // Last stage through which the script holds it; -1: not across the loss.

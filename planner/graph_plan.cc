@@ -33,8 +33,7 @@ class HostBudget {
     if (graph.profile->host >= Bytes{}) left_ = Count(graph.profile->host);
   }
   bool Take(int v) {
-    if (!graph_.movable[v] || graph_.held[v] >= 0) return false;
-    if (graph_.bytes[v] > left_) return false;
+    if (!graph_.movable[v] || graph_.bytes[v] > left_) return false;
     left_ -= graph_.bytes[v];
     return true;
   }

@@ -14,6 +14,7 @@
 #include "planner/lanes.h"
 #include "planner/plan.h"
 #include "planner/simulate.h"
+#include "planner/size.h"
 
 namespace ebbtide {
 namespace {
@@ -76,22 +77,32 @@ std::string Witness(const Graph& graph, const Draft& draft) {
   return InstantName(*graph.profile, instant);
 }
 
-// The instants that gave the bound: "stage 1 a'", "stage 1 a' and stage 6 b'",
-// "stage 1 a' and op 5 c again before stage 2 b'".
-std::string BoundWitness(const Graph& graph, const GraphPlan& solved) {
+// An instant of a bound, and what fills it: "stage 6 b' (1.25 GiB there in any
+// plan)", "op 5 c again before stage 2 b' (...)".
+std::string Describe(const Graph& graph, int instant) {
   const Profile& profile = *graph.profile;
-  std::string names;
+  const auto with = [](const std::string& name, const Instant& at) {
+    return absl::StrCat(name, " (", FormatSize(Bytes{at.fixed}),
+                        " there in any plan)");
+  };
+  if (!IsRerun(graph, instant)) {
+    return with(InstantName(profile, instant),
+                AtInstant(graph, instant, graph.stages - 1));
+  }
+  const Rerun rerun = AsRerun(graph, instant);
+  return with(absl::StrCat(InstantName(profile, rerun.op), " again before ",
+                           InstantName(profile, graph.ops + rerun.stage)),
+              AtRerun(graph, rerun.op, rerun.stage));
+}
+
+std::string BoundWitness(const Graph& graph, const GraphPlan& solved) {
+  std::string text;
   for (int instant : solved.bound_instants) {
     if (instant < 0) break;
-    absl::StrAppend(&names, names.empty() ? "" : " and ");
-    if (IsRerun(graph, instant)) {
-      const Rerun rerun = AsRerun(graph, instant);
-      absl::StrAppend(&names, InstantName(profile, rerun.op), " again before ");
-      instant = graph.ops + rerun.stage;
-    }
-    absl::StrAppend(&names, InstantName(profile, instant));
+    absl::StrAppend(&text, text.empty() ? "" : " and ",
+                    Describe(graph, instant));
   }
-  return names;
+  return text;
 }
 
 // Plans of the graph planner, and a look at the floor in the time that is

@@ -51,7 +51,8 @@ struct Plan {
   // No plan within the budget is faster; of checkmate: no plan of its kind
   // (planner/ilp/checkmate.h).
   Time lower_bound_time = 0;
-  std::string bound_witness;  // the instants that prove it; empty: none needed
+  // The instants that prove it and what fills them; empty: none needed.
+  std::string bound_witness;
   Bytes least_budget{};       // least peak this solver knows a plan for
   std::string floor_witness;  // the instant that needs it, as in FloorResult
   double plan_seconds = 0;

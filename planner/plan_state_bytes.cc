@@ -48,7 +48,7 @@ PlanState::PlanState(const Graph& graph, int64_t budget)
     stage[0] += graph.bytes[v];
     stage[graph.held[v] + 1] -= graph.bytes[v];
     if (graph.held[v] >= graph.stages) tail_ += graph.bytes[v];
-    if (graph.movable[v] && graph.held[v] < 0) by_release_.push_back(v);
+    if (graph.movable[v]) by_release_.push_back(v);
   }
   std::partial_sum(forward.begin(), forward.end(), forward.begin());
   for (int i = 0; i < graph.ops; ++i) base_forward_[i] += forward[i];

@@ -36,9 +36,7 @@ Search::Search(const Graph& graph, int64_t budget, bool rebuild, uint64_t seed,
     kinds_.resize(index.size());
     kinds_[kind_[v]].push_back(v);
     if (matters[v] && !graph.pinned[v]) movers_.push_back(v);
-    if (matters[v] && graph.movable[v] && graph.held[v] < 0) {
-      offloaders_.push_back(v);
-    }
+    if (matters[v] && graph.movable[v]) offloaders_.push_back(v);
   }
   Load(draft);
 }

@@ -69,7 +69,7 @@ TEST(RetentionTest, MovedValuesTakeTheirRoomOnlyBetweenTheirCopies) {
     evaluator.Evaluate(draft, &result);
     std::vector<std::vector<int>> restore_before(graph->stages);
     for (int v = 0; v < graph->values; ++v) {
-      if (!graph->movable[v] || graph->held[v] >= 0 || !draft.bits.Get(v, -1) ||
+      if (!graph->movable[v] || !draft.bits.Get(v, -1) ||
           result.last_use[v] < 0) {
         continue;
       }

@@ -92,7 +92,7 @@ void Change(const Graph& graph, std::mt19937* rng, PlanState* state) {
         break;
       }
       case 3:
-        if (!graph.movable[v] || graph.held[v] >= 0) break;
+        if (!graph.movable[v]) break;
         if (!state->draft().offloaded.empty()) state->SetOffloaded(v, bit);
         break;
       default:
