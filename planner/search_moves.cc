@@ -214,7 +214,8 @@ bool Search::Move() {
   }
   int v = 0;
   int t = 0;
-  const int pick = Below(21);
+  // Of 23: copies of runs are what a network of equal layers gains most by.
+  const int pick = Below(23);
   if (pick < 3) {
     FlipOne();
   } else if (pick < 5) {
@@ -227,13 +228,13 @@ bool Search::Move() {
     Treat(AnyOf(movers_), static_cast<Treatment>(Below(4)));
   } else if (pick < 16) {
     Swap();
-  } else if (pick < 17) {
-    CopyRun();
-  } else if (pick < 18) {
-    TreatRun();
   } else if (pick < 19) {
-    SetAtStage();
+    CopyRun();
   } else if (pick < 20) {
+    TreatRun();
+  } else if (pick < 21) {
+    SetAtStage();
+  } else if (pick < 22) {
     SetEvents();
   } else {
     RebuildEarly();
