@@ -14,6 +14,19 @@ Instant Empty(const Graph& graph, int first, int last) {
   return instant;
 }
 
+// Free so far is what is read or made right now; what the script holds at stage
+// t is free too. All of that has its bytes, but for what the script holds
+// without autograd: that is inside the bytes of the stage.
+void AddHeld(const Graph& graph, int t, Instant* instant) {
+  for (int v = 0; v < graph.values; ++v) {
+    const bool held = graph.held[v] >= t;
+    if (held ? graph.saved[v] : instant->free[v]) {
+      instant->fixed += graph.bytes[v];
+    }
+    instant->free[v] = instant->free[v] || held;
+  }
+}
+
 }  // namespace
 
 Instant AtForward(const Graph& graph, int op, int last) {
@@ -34,14 +47,7 @@ Instant AtForward(const Graph& graph, int op, int last) {
 Instant AtStage(const Graph& graph, int t, int last) {
   Instant instant = Empty(graph, t + 1, last);
   for (int v : graph.needs[t]) instant.free[v] = 1;
-  for (int v = 0; v < graph.values; ++v) {
-    const bool held = graph.held[v] >= t;
-    // What the script holds without autograd is inside `during`.
-    if (held ? graph.saved[v] : instant.free[v]) {
-      instant.fixed += graph.bytes[v];
-    }
-    instant.free[v] = instant.free[v] || held;
-  }
+  AddHeld(graph, t, &instant);
   instant.fixed += Count(graph.profile->stages[t].during);
   return instant;
 }
@@ -55,13 +61,7 @@ Instant AtRerun(const Graph& graph, int op, int t) {
   Instant instant = Empty(graph, t, graph.stages - 1);
   for (int v : graph.inputs[op]) instant.free[v] = 1;
   for (int v : graph.outputs[op]) instant.free[v] = 1;
-  for (int v = 0; v < graph.values; ++v) {
-    const bool held = graph.held[v] >= t;
-    if (held ? graph.saved[v] : instant.free[v]) {
-      instant.fixed += graph.bytes[v];
-    }
-    instant.free[v] = instant.free[v] || held;
-  }
+  AddHeld(graph, t, &instant);
   instant.fixed += Count(graph.profile->stages[t].before) + graph.scratch[op];
   return instant;
 }
