@@ -25,6 +25,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/command.h"
+#include "cli/launch.h"
 #include "cli/spill_speed.h"
 #include "cli/watched_run.h"
 #include "planner/least_peak.h"
@@ -246,11 +247,7 @@ void AddFitCommand(CLI::App& app, Exit* exit) {
       ->check(CLI::Range(int64_t{3}, int64_t{1000000}));
   command->add_option("--device", arguments->device, "cpu")
       ->type_name("cpu|SIMULATED");
-  command
-      ->add_option("CMD", arguments->command,
-                   "After --: the program and its arguments")
-      ->required()
-      ->type_name("");
+  AddProgram(*command, &arguments->command);
   command->callback([arguments, exit] { *exit = Run(*arguments); });
 }
 

@@ -79,6 +79,12 @@ absl::Status PutInEnvironment(const Environment& environment) {
   return absl::OkStatus();
 }
 
+void AddProgram(CLI::App& command, std::vector<std::string>* words) {
+  command.add_option("CMD", *words, "After --: the program and its arguments")
+      ->required()
+      ->type_name("");
+}
+
 std::string WhyNotStarted(const std::string& program, int error) {
   return absl::StrCat(
       program, ": ",

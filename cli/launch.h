@@ -2,8 +2,10 @@
 #ifndef EBBTIDE_CLI_LAUNCH_H_
 #define EBBTIDE_CLI_LAUNCH_H_
 
+#include <CLI/CLI.hpp>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -16,6 +18,9 @@ using Environment = std::map<std::string, std::string>;
 // what will keep the runtime away nevertheless. Errors: there is no such
 // library where it would be installed or built.
 absl::Status PutInEnvironment(const Environment& environment);
+
+// CMD: the program and its arguments, after the command's own options.
+void AddProgram(CLI::App& command, std::vector<std::string>* words);
 
 // Why a program did not start, from its errno: "prog: command not found".
 std::string WhyNotStarted(const std::string& program, int error);

@@ -207,11 +207,7 @@ void AddRunCommand(CLI::App& app, Exit* exit) {
       ->add_option("--verify", arguments->verify,
                    "Compares one recomputed value every N steps, or all")
       ->type_name("N|all");
-  command
-      ->add_option("CMD", arguments->command,
-                   "After --: the program and its arguments")
-      ->required()
-      ->type_name("");
+  AddProgram(*command, &arguments->command);
   command->callback([arguments, exit] { *exit = Run(*arguments); });
 }
 

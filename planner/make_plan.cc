@@ -209,6 +209,13 @@ absl::StatusOr<FloorResult> FloorOrThrow(const Profile& profile,
 
 constexpr int kCurvePoints = 12;
 
+// The next point of a curve from large budgets to small ones. A plan for less
+// may be the better one for more.
+void AddPoint(const CurvePoint& point, std::vector<CurvePoint>* curve) {
+  while (!curve->empty() && curve->back().time >= point.time) curve->pop_back();
+  curve->push_back(point);
+}
+
 // Budgets from the largest to the least, each beginning with the plans of the
 // one before and of the floor.
 absl::StatusOr<std::vector<CurvePoint>> GraphCurve(const Profile& profile,
@@ -236,9 +243,7 @@ absl::StatusOr<std::vector<CurvePoint>> GraphCurve(const Profile& profile,
     plan.budget = Bytes{solve.budget};
     const auto finished = Finish(*graph, solved.draft, &plan);
     if (!finished.ok()) return finished.status();
-    // A plan for less may be the better one for more.
-    while (!curve.empty() && curve.back().time >= plan.time) curve.pop_back();
-    curve.push_back({plan.budget, plan.time});
+    AddPoint({plan.budget, plan.time}, &curve);
     starts.resize(1, starts.front());
     starts.push_back(std::move(solved.draft));
   }
@@ -261,8 +266,7 @@ absl::StatusOr<std::vector<CurvePoint>> MakeCurveOrThrow(
     const absl::StatusOr<Plan> plan = MakePlanOrThrow(profile, part);
     if (!plan.ok()) return plan.status();
     if (!plan->feasible) break;
-    while (!curve.empty() && curve.back().time >= plan->time) curve.pop_back();
-    curve.push_back({part.budget, plan->time});
+    AddPoint({part.budget, plan->time}, &curve);
     // Down to the least that the solver knows a plan for, in equal steps.
     const int64_t step =
         (Count(part.budget) - Count(plan->least_budget)) / std::max(1, k - 1);

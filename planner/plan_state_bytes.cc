@@ -10,6 +10,13 @@ namespace {
 
 constexpr int kByStage = 1 << 30;  // read by the stage itself, after all ops
 
+// Events up to the last use; what stays after that stays for nothing.
+size_t UsedEvents(const Events& events) {
+  size_t count = events.size();
+  while (count > 0 && !events[count - 1].used) --count;
+  return count;
+}
+
 }  // namespace
 
 PlanState::PlanState(const Graph& graph, int64_t budget)
@@ -135,8 +142,7 @@ PlanState::Away PlanState::AwayOf(int v) const {
 
 PlanState::Intervals PlanState::IntervalsOf(const Events& events, Away away) {
   Intervals intervals;
-  size_t last = events.size();
-  while (last > 0 && !events[last - 1].used) --last;
+  const size_t last = UsedEvents(events);
   for (size_t k = 0; k + 1 < last; ++k) {
     if (!events[k].bit) continue;
     const bool moved = away != Away::kNo && events[k].stage == -1;
@@ -198,8 +204,7 @@ void PlanState::Rise(int t) {
   StageWork& work = work_[t];
   for (const StageWork::Touch& touch : work.touched) {
     const Events& events = events_[touch.value];
-    size_t last = events.size();
-    while (last > 0 && !events[last - 1].used) --last;
+    const size_t last = UsedEvents(events);
     const auto at = EventFrom(events, t);
     const size_t k = at - events.begin();
     there_[touch.value] = k > 0 && (at - 1)->bit && k < last;

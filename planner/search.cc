@@ -92,8 +92,6 @@ void Search::Accept(const Score& score) {
   }
 }
 
-void Search::Revert() { state_.Revert(); }
-
 void Search::Refill(const Progress& progress) {
   for (int round = 0; round < 2 && fits(); ++round) {
     std::vector<double> saves(graph_.values, 0);
@@ -116,7 +114,7 @@ void Search::Refill(const Progress& progress) {
       if (next.over <= 0 && next.overhead <= now_.overhead) {
         Accept(next);
       } else {
-        Revert();
+        state_.Revert();
       }
     }
   }
@@ -162,7 +160,7 @@ void Search::Anneal(const Progress& progress) {
     if (change <= 0 || coin < std::exp(-change / temperature)) {
       Accept(next);
     } else {
-      Revert();
+      state_.Revert();
     }
     steady = now_.over > 0 ? std::min(steady, 0) - 1 : std::max(steady, 0) + 1;
     if (steady == -40) price = std::min(price * 1.15, most_price);

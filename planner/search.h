@@ -52,7 +52,6 @@ class Search {
   Score Evaluate();
   void NoteBest();
   bool Move();
-  void Revert();
   void Accept(const Score& score);
   void Treat(int v, Treatment treatment);
   int Below(int n) { return static_cast<int>(rng_() % n); }
