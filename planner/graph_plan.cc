@@ -8,21 +8,21 @@
 #include "planner/bound.h"
 #include "planner/cut_starts.h"
 #include "planner/evaluator.h"
-#include "planner/pair_bound.h"
 #include "planner/plan_state.h"
 #include "planner/search.h"
+#include "planner/sequence_bound.h"
 
 namespace ebbtide {
 namespace {
 
 constexpr int64_t kNoPeak = std::numeric_limits<int64_t>::max();
 
-// Pairs of instants are looked at where the gap is above this share of the
+// Sequences of instants are looked at where the gap is above this share of the
 // unmanaged step, below which they seldom help.
-constexpr double kPairGap = 0.003;
+constexpr double kSequenceGap = 0.003;
 
 // In this share of the time: half where the search needs little of it.
-double PairShare(const Graph& graph) {
+double SequenceShare(const Graph& graph) {
   return std::clamp(50.0 / std::max(1, graph.ops), 0.12, 0.5);
 }
 
@@ -97,15 +97,14 @@ class Solver {
     NoteLeast();
     if (!Done()) Bound();
     if (!Done()) FirstPlans();
-    ReserveForPairs();
+    ReserveForSequences();
     if (!Done() && !bound_.infeasible) Improve();
-    if (GapIsWide()) BoundPairs();
+    if (GapIsWide()) BoundSequences();
     GraphPlan plan{.draft = search_.best(), .least = *least_};
     plan.feasible = search_.has_best();
     plan.no_plan_exists = bound_.infeasible;
     plan.bound = bound_.overhead;
-    plan.bound_instants[0] = bound_.instant;
-    plan.bound_instants[1] = second_instant_;
+    plan.bound_instants = bound_instants_;
     plan.least_peak = least_peak_;
     return plan;
   }
@@ -118,7 +117,7 @@ class Solver {
 
   bool GapIsWide() const {
     return search_.has_best() && search_.best_overhead() - bound_.overhead >
-                                     kPairGap * BaseTime(*graph_.profile);
+                                     kSequenceGap * BaseTime(*graph_.profile);
   }
 
   Progress Part(double share) const {
@@ -214,20 +213,21 @@ class Solver {
     const Progress progress = UntilDeadline(0.15);
     bound_ = BoundOverhead(graph_, options_.budget, options_.offload,
                            [&] { return Done() || progress() >= 1; });
+    if (bound_.instant >= 0) bound_instants_ = {bound_.instant};
   }
 
-  // What the pairs will need, if what is known now does not change.
-  void ReserveForPairs() {
+  // What the sequences will need, if what is known now does not change.
+  void ReserveForSequences() {
     const absl::Duration all = options_.deadline - begin_;
     if (all == absl::InfiniteDuration()) return;
     if (!search_.has_best() || GapIsWide()) {
-      search_deadline_ -= all * PairShare(graph_);
+      search_deadline_ -= all * SequenceShare(graph_);
     }
   }
 
-  // Where evaluations are counted, pairs of cuts are, and the clock only ends
-  // the work.
-  void BoundPairs() {
+  // Where evaluations are counted, steps of the ascent are, and the clock only
+  // ends the work.
+  void BoundSequences() {
     const Progress clock = UntilDeadline(1);
     int64_t asked = 0;
     const Progress progress = [&] {
@@ -235,12 +235,11 @@ class Solver {
       if (options_.evaluations == 0 || now >= 1) return now;
       return static_cast<double>(asked++) / options_.evaluations;
     };
-    const PairBound pair =
-        BoundOverPairs(graph_, options_.budget, options_.offload, bound_,
-                       search_.best_overhead(), progress);
-    bound_.overhead = pair.overhead;
-    bound_.instant = pair.first;
-    second_instant_ = pair.second;
+    const SequenceBound more =
+        BoundOverSequences(graph_, options_.budget, options_.offload, bound_,
+                           search_.best_overhead(), progress);
+    bound_.overhead = more.overhead;
+    bound_instants_ = more.instants;
   }
 
   // A short run from each of the best starts, then a long one from the best.
@@ -280,7 +279,7 @@ class Solver {
   const absl::Time begin_ = absl::Now();
   absl::Time search_deadline_;
   OverheadBound bound_;
-  int second_instant_ = -1;
+  std::vector<int> bound_instants_;
   int64_t least_peak_ = kNoPeak;
   std::optional<Draft> least_;
 };

@@ -26,10 +26,8 @@ struct GraphPlan {
   bool feasible = false;
   bool no_plan_exists = false;  // proven
   Draft draft;
-  Time bound = 0;  // on the overhead
-  // That gave the bound; the second is -1 where one is enough, both are -1
-  // where there is none.
-  int bound_instants[2] = {-1, -1};
+  Time bound = 0;                   // on the overhead
+  std::vector<int> bound_instants;  // that gave it; none where nothing binds
   int64_t least_peak = 0;  // of the plans that were looked at, and its plan
   Draft least;
 };

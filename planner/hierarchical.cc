@@ -110,7 +110,7 @@ GraphPlan SolveHierarchical(const Graph& graph,
   GraphPlan plan = tightening.Take();
   plan.no_plan_exists = bound.infeasible;
   plan.bound = bound.overhead;
-  plan.bound_instants[0] = bound.instant;
+  if (bound.instant >= 0) plan.bound_instants = {bound.instant};
   return plan;
 }
 

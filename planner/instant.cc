@@ -57,8 +57,8 @@ Instant AtInstant(const Graph& graph, int instant, int last) {
                              : AtStage(graph, instant - graph.ops, last);
 }
 
-Instant AtRerun(const Graph& graph, int op, int t) {
-  Instant instant = Empty(graph, t, graph.stages - 1);
+Instant AtRerun(const Graph& graph, int op, int t, int last) {
+  Instant instant = Empty(graph, t, last);
   for (int v : graph.inputs[op]) instant.free[v] = 1;
   for (int v : graph.outputs[op]) instant.free[v] = 1;
   AddHeld(graph, t, &instant);

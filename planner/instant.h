@@ -33,8 +33,8 @@ Instant AtStage(const Graph& graph, int t, int last);
 Instant AtInstant(const Graph& graph, int instant, int last);
 
 // While forward op `op` is run again before stage t, with the needs of stages
-// t to the last.
-Instant AtRerun(const Graph& graph, int op, int t);
+// t to `last`.
+Instant AtRerun(const Graph& graph, int op, int t, int last);
 // The number of that instant, and what it is the number of. In graphs of more
 // than kMostOpsOfReruns ops or stages there are not enough numbers.
 constexpr int kMostOpsOfReruns = 40000;

@@ -92,13 +92,12 @@ std::string Describe(const Graph& graph, int instant) {
   const Rerun rerun = AsRerun(graph, instant);
   return with(absl::StrCat(InstantName(profile, rerun.op), " again before ",
                            InstantName(profile, graph.ops + rerun.stage)),
-              AtRerun(graph, rerun.op, rerun.stage));
+              AtRerun(graph, rerun.op, rerun.stage, rerun.stage));
 }
 
 std::string BoundWitness(const Graph& graph, const GraphPlan& solved) {
   std::string text;
   for (int instant : solved.bound_instants) {
-    if (instant < 0) break;
     absl::StrAppend(&text, text.empty() ? "" : " and ",
                     Describe(graph, instant));
   }

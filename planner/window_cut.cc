@@ -125,12 +125,4 @@ Time WindowCut::RebuildTime() const {
   return sum;
 }
 
-int64_t WindowCut::KeptBytes() const {
-  int64_t bytes = 0;
-  for (int v : values_) {
-    if (state_[v] == State::kOpen && Keeps(v)) bytes += graph_.bytes[v];
-  }
-  return bytes;
-}
-
 }  // namespace ebbtide

@@ -61,8 +61,6 @@ class WindowCut {
   // Of the choice that was found last.
   bool Keeps(int v) const { return Got(v) && !Rebuilds(v); }
   bool Got(int v) const { return flow_.OnSourceSide(node_[v]); }
-  // Bytes kept, those of decided values not counted.
-  int64_t KeptBytes() const;
   Time RebuildTime() const;
 
  private:

@@ -1,0 +1,44 @@
+// A lower bound on the overhead over sequences of instants, and a branch and
+// bound on the best of them: what closes most of the gap that the bound over
+// single instants leaves (planner/sequence_ascent.h has the argument, and what
+// holds with offload).
+//
+// planner-research 2, section 3 has pairs of stages and their strength. Beyond
+// it: the second instant may be a rerun (planner/instant.h), which is what
+// binds where a long rebuilding before one stage fills the memory; pairs are
+// lengthened by the instants that give most; and so is what the branch and
+// bound decides (planner/branch_bound.h).
+//
+// Every bound is proven for every plan of the graph, whatever it rebuilds and
+// moves, and whenever the search ends. 1e-9 of the sum of its terms is taken
+// off for rounding. Private to the planner.
+#ifndef EBBTIDE_PLANNER_SEQUENCE_BOUND_H_
+#define EBBTIDE_PLANNER_SEQUENCE_BOUND_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/bound.h"
+#include "planner/graph.h"
+#include "planner/retention.h"
+
+namespace ebbtide {
+
+struct SequenceBound {
+  Time overhead = 0;    // the bound; never above the overhead of the known plan
+  Time unbranched = 0;  // what sequences gave without branching
+  std::vector<int> instants;  // that gave it; empty where nothing binds
+  int64_t nodes = 0;          // of the branch and bound
+};
+
+// `one` is what BoundOverhead found, `upper` the overhead of a plan, finite.
+// `progress` says which share of the time is gone, by a clock or by the number
+// of times it was asked: it is asked before each step of an ascent, and for
+// each sequence and each node.
+SequenceBound BoundOverSequences(const Graph& graph, int64_t budget,
+                                 bool offload, const OverheadBound& one,
+                                 Time upper, const Progress& progress);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_SEQUENCE_BOUND_H_
