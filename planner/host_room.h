@@ -9,6 +9,7 @@
 #ifndef EBBTIDE_PLANNER_HOST_ROOM_H_
 #define EBBTIDE_PLANNER_HOST_ROOM_H_
 
+#include <limits>
 #include <vector>
 
 #include "planner/graph.h"
@@ -22,14 +23,30 @@ struct HostRoom {
   double per_after = 0;
 };
 
+// The same of some values only: those released by op `released_from` or a later
+// one that a stage up to `needed_until` needs first after the instant. Those
+// released late had less time to leave, those needed soon have less time to
+// come back.
+struct HostRow {
+  HostRoom room;
+  int released_from = 0;
+  int needed_until = std::numeric_limits<int>::max();
+};
+
 class HostRooms {
  public:
   HostRooms(const Graph& graph, bool offload);
 
   // All of them hold at once; one of zeros where nothing can be offloaded.
   std::vector<HostRoom> At(int instant) const;
+  // Rows that hold at once, for stages; none where nothing can be offloaded.
+  std::vector<HostRow> RowsAt(int instant) const;
 
  private:
+  HostRoom Out(int instant, int from) const;
+  HostRoom In(int instant, int until) const;
+
+  const Graph& graph_;
   const Profile& profile_;
   const bool moves_;
   const int ops_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 namespace ebbtide {
 namespace {
@@ -93,35 +94,55 @@ SequenceProblem::SequenceProblem(const Graph& graph, int64_t budget,
     windows_.emplace_front(
         WindowCut(graph, Between(graph, instants[k], next), wanted));
     Window& window = windows_.front();
-    window.host =
-        host.At(IsRerun(graph, instants[k]) ? graph.ops : instants[k]);
-    for (const HostRoom& h : window.host) {
-      moves_ = moves_ || h.bytes + h.per_before + h.per_after > 0;
-    }
+    window.surcharge.assign(graph.values, 0);
+    if (!IsRerun(graph, instants[k])) AddHostRows(host, instants[k], &window);
+    if (!moves_) AddSizeRows(&window);
     wanted = window.cut.values();
   }
   for (int v = 0; v < graph.values; ++v) {
     const double share = static_cast<double>(graph.bytes[v]) / budget;
     weight_[v] = std::min(1.0, 4 * std::sqrt(share));
   }
-  FindRows();
 }
 
-// One row for each of the largest sizes that there is room for.
-void SequenceProblem::FindRows() {
-  for (Window& window : windows_) {
-    window.surcharge.assign(graph_.values, 0);
-    if (moves_) continue;
-    const int64_t room = budget_ - window.cut.instant().fixed;
-    std::vector<int64_t> sizes;
-    for (int v : window.cut.values()) {
-      const int64_t bytes = graph_.bytes[v];
-      if (bytes > 1 && bytes <= room) sizes.push_back(bytes);
+// Bytes, and whole multiples of the largest sizes that there is room for.
+void SequenceProblem::AddSizeRows(Window* window) {
+  const int64_t room = budget_ - window->cut.instant().fixed;
+  std::vector<int64_t> sizes;
+  for (int v : window->cut.values()) {
+    const int64_t bytes = graph_.bytes[v];
+    if (bytes > 1 && bytes <= room) sizes.push_back(bytes);
+  }
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  if (sizes.size() > kMostSizes) sizes.resize(kMostSizes);
+  sizes.insert(sizes.begin(), 1);
+  for (int64_t size : sizes) {
+    Row row{.size = size};
+    for (int v : window->cut.values()) {
+      const int64_t count = graph_.bytes[v] / size;
+      if (count > 0) row.counts.push_back({v, count});
     }
-    std::sort(sizes.begin(), sizes.end(), std::greater<>());
-    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-    if (sizes.size() > kMostSizes) sizes.resize(kMostSizes);
-    window.rows.insert(window.rows.end(), sizes.begin(), sizes.end());
+    window->rows.push_back(std::move(row));
+  }
+}
+
+void SequenceProblem::AddHostRows(const HostRooms& host, int instant,
+                                  Window* window) {
+  std::vector<int> first_need(graph_.values, std::numeric_limits<int>::max());
+  for (int t = graph_.stages - 1; t > instant - graph_.ops; --t) {
+    for (int v : graph_.needs[t]) first_need[v] = t;
+  }
+  for (const HostRow& at : host.RowsAt(instant)) {
+    moves_ = true;
+    Row row{.host = at.room};
+    for (int v : window->cut.values()) {
+      if (first_need[v] <= at.needed_until &&
+          graph_.profile->values[v].released >= at.released_from) {
+        row.counts.push_back({v, graph_.bytes[v]});
+      }
+    }
+    window->rows.push_back(std::move(row));
   }
 }
 
@@ -143,8 +164,22 @@ bool SequenceProblem::Decide(const std::vector<KeepDecision>& decisions) {
     if (k > 0) windows_[k - 1].cut.Need(d.value);
   }
   if (!moves_ && !DropOversize()) return false;
+  FindRooms();
   FindCoupled();
   return true;
+}
+
+void SequenceProblem::FindRooms() {
+  for (Window& window : windows_) {
+    for (Row& row : window.rows) {
+      row.room = window.room / row.size;
+      if (!moves_) continue;
+      row.room = budget_ - window.cut.instant().fixed;
+      for (const auto& [v, count] : row.counts) {
+        if (window.cut.IsKept(v)) row.room -= count;
+      }
+    }
+  }
 }
 
 // A value larger than what is left is not kept.
@@ -175,93 +210,54 @@ void SequenceProblem::FindCoupled() {
   }
 }
 
-// The bound at these prices.
+// The bound at these prices. With parts x0, x1, ... of the overhead the cuts
+// say that
+//     x1 + x2 + ... >= value - sum of price (room + bytes + growth x),
+// so that the sum of all is least where all of it is the part with the largest
+// factor in this row.
 Time SequenceProblem::Lower(const SequencePrices& prices) {
   double value = 0;
   double terms = 0;
-  const auto pay = [&](double amount) {
-    value -= amount;
-    terms += amount;
+  std::vector<double> factor(windows() + 1, 1);
+  factor[0] = 0;
+  const auto add = [&](double amount) {
+    value += amount;
+    terms += std::abs(amount);
   };
   for (int k = 0; k < windows(); ++k) {
     Window& window = windows_[k];
-    const std::vector<double>& memory = prices.memory[k];
-    for (int v : window.cut.values()) {
-      window.surcharge[v] = prices.coupling[k][v];
-    }
-    for (size_t r = 1; r < window.rows.size(); ++r) {
-      if (memory[r] <= 0) continue;
-      const int64_t size = window.rows[r];
-      for (int v : window.cut.values()) {
-        window.surcharge[v] += memory[r] * (graph_.bytes[v] / size);
+    window.surcharge = prices.coupling[k];
+    for (size_t r = 0; r < window.rows.size(); ++r) {
+      const Row& row = window.rows[r];
+      const double price = prices.memory[k][r];
+      if (price <= 0) continue;
+      for (const auto& [v, count] : row.counts) {
+        window.surcharge[v] += price * static_cast<double>(count);
       }
-      pay(memory[r] * (window.room / size));
-    }
-    for (int v : window.coupled) pay(prices.coupling[k][v]);
-    const double cut = window.cut.Solve(
-        {.per_byte = memory[0],
-         .surcharge = &window.surcharge,
-         .reward = k + 1 < windows() ? &prices.coupling[k + 1] : nullptr});
-    value += cut;
-    terms += cut;
-  }
-  return Divide(value, terms, prices);
-}
-
-// With parts x0, x1, ... of the overhead the cuts say that
-//     x1 + x2 + ... >= value - sum of price (room + bytes + growth x),
-// so that the sum of all is least where all of it is the part with the largest
-// factor in this row. Each choice of one row of host/room per window holds.
-Time SequenceProblem::Divide(double value, double terms,
-                             const SequencePrices& prices) {
-  Time best = 0;
-  part_ = windows();
-  std::vector<size_t> pick(windows(), 0);
-  while (true) {
-    double missing = value;
-    double all = terms;
-    std::vector<double> factor(windows() + 1, 1);
-    factor[0] = 0;
-    for (int k = 0; k < windows(); ++k) {
-      const HostRoom& host = windows_[k].host[pick[k]];
-      const double price = prices.memory[k][0];
-      const double paid = price * (windows_[k].room + host.bytes);
-      missing -= paid;
-      all += std::abs(paid);
+      add(-price * (row.room + row.host.bytes));
       for (int part = 0; part <= windows(); ++part) {
-        factor[part] += price * Growth(host, k, part);
+        factor[part] += price * Growth(row.host, k, part);
       }
     }
-    missing -= kMargin * all;
-    const auto most = std::max_element(factor.begin(), factor.end());
-    if (missing / *most > best) {
-      best = missing / *most;
-      part_ = static_cast<int>(most - factor.begin());
-    }
-    int k = 0;
-    while (k < windows() && ++pick[k] == windows_[k].host.size()) pick[k++] = 0;
-    if (k == windows()) return best;
+    for (int v : window.coupled) add(-prices.coupling[k][v]);
+    add(window.cut.Solve(
+        {.surcharge = &window.surcharge,
+         .reward = k + 1 < windows() ? &prices.coupling[k + 1] : nullptr}));
   }
+  const auto most = std::max_element(factor.begin(), factor.end());
+  part_ = static_cast<int>(most - factor.begin());
+  return std::max(0.0, (value - kMargin * terms) / *most);
 }
 
 // Kept beyond the room at an overhead of `bound`, all in the part that helps
 // most, in the unit of the row.
-double SequenceProblem::Excess(const Window& window, size_t row,
-                               Time bound) const {
-  const int64_t size = window.rows[row];
-  int64_t kept = -(window.room / size);
-  for (int v : window.cut.values()) {
-    if (window.cut.IsOpen(v) && window.cut.Keeps(v)) {
-      kept += graph_.bytes[v] / size;
-    }
+double SequenceProblem::Excess(int k, const Row& row, Time bound) const {
+  const WindowCut& cut = windows_[k].cut;
+  int64_t kept = -row.room;
+  for (const auto& [v, count] : row.counts) {
+    if (cut.IsOpen(v) && cut.Keeps(v)) kept += count;
   }
-  if (row > 0) return static_cast<double>(kept);
-  const int k = static_cast<int>(&window - &windows_[0]);
-  double room = HUGE_VAL;
-  for (const HostRoom& h : window.host) {
-    room = std::min(room, h.bytes + Growth(h, k, part_) * bound);
-  }
-  return kept - room;
+  return kept - row.host.bytes - Growth(row.host, k, part_) * bound;
 }
 
 // The subgradient at what the last cuts chose, `old` of it as before, each row
@@ -278,8 +274,9 @@ void SequenceProblem::Direct(const SequencePrices& prices, Time bound,
   for (int k = 0; k < windows(); ++k) {
     const Window& window = windows_[k];
     for (size_t r = 0; r < window.rows.size(); ++r) {
-      const double share = static_cast<double>(window.rows[r]) / budget_;
-      add(prices.memory[k][r], Excess(window, r, bound) * share,
+      const Row& row = window.rows[r];
+      const double share = static_cast<double>(row.size) / budget_;
+      add(prices.memory[k][r], Excess(k, row, bound) * share,
           &step->prices.memory[k][r]);
     }
     for (int v : window.coupled) {
@@ -297,7 +294,7 @@ void SequenceProblem::Go(double length, const Step& step,
   for (int k = 0; k < windows(); ++k) {
     const Window& window = windows_[k];
     for (size_t r = 0; r < window.rows.size(); ++r) {
-      go(static_cast<double>(window.rows[r]) / budget_,
+      go(static_cast<double>(window.rows[r].size) / budget_,
          step.prices.memory[k][r], &prices->memory[k][r]);
     }
     for (int v : window.coupled) {

@@ -31,6 +31,7 @@
 
 #include <deque>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "planner/graph.h"
@@ -47,8 +48,7 @@ struct KeepDecision {
 };
 
 struct SequencePrices {
-  // By window and row of memory, that of bytes first; rows that are missing are
-  // free.
+  // By window and row of memory; rows that are missing are free.
   std::vector<std::vector<double>> memory;
   // By window and value: of being kept at its instant. None for the first.
   std::vector<std::vector<double>> coupling;
@@ -89,14 +89,20 @@ class SequenceProblem {
               SequenceAscent* ascent);
 
  private:
+  // Of some values what is kept is at most `room` and what the lanes can have
+  // moved of them, in units of `size` bytes: what is counted in whole units has
+  // a room of whole units.
+  struct Row {
+    int64_t size = 1;
+    HostRoom host;
+    std::vector<std::pair<int, int64_t>> counts;  // of values, units
+    int64_t room = 0;  // on the device, for values that nothing is decided of
+  };
   struct Window {
     explicit Window(WindowCut cut) : cut(std::move(cut)) {}
     WindowCut cut;
-    std::vector<HostRoom> host;
-    // Rows of memory: sizes, 1 first. The room for values counted in whole
-    // multiples of any size is a whole multiple itself.
-    std::vector<int64_t> rows = {1};
-    int64_t room = 0;          // bytes, for values that nothing is decided of
+    int64_t room = 0;  // bytes on the device, as of a row
+    std::vector<Row> rows;
     std::vector<int> coupled;  // values whose row with the one before is priced
     std::vector<double> surcharge;  // by value, in the last bound
     std::vector<double> kept;       // by value: how often in the last steps
@@ -108,12 +114,13 @@ class SequenceProblem {
 
   int windows() const { return static_cast<int>(windows_.size()); }
   bool DropOversize();
-  void FindRows();
+  void AddSizeRows(Window* window);
+  void AddHostRows(const HostRooms& host, int instant, Window* window);
+  void FindRooms();
   void FindCoupled();
   SequencePrices Fit(SequencePrices prices) const;
   Time Lower(const SequencePrices& prices);
-  Time Divide(double value, double terms, const SequencePrices& prices);
-  double Excess(const Window& window, size_t row, Time bound) const;
+  double Excess(int window, const Row& row, Time bound) const;
   void Direct(const SequencePrices& prices, Time bound, double old, Step* step);
   void Go(double length, const Step& step, SequencePrices* prices) const;
   void NoteKept();
