@@ -124,18 +124,36 @@ void PlanState::Revert() {
     row = std::move(old.row);
     if (!draft_.offloaded.empty()) draft_.offloaded[old.value] = old.offloaded;
   }
+  for (int t : stale_) rise_stale_[t] = 0;
+  stale_.clear();
   moves_ = old_moves_;
   ForgetChanges();
-  SumBlocks();
+  SumTimes();
+  SumBytes();
 }
 
 void PlanState::Update() {
+  UpdateTime();
+  UpdateHeld();
+  UpdatePeaks();
+}
+
+void PlanState::UpdateTime() {
   for (size_t k = 0; k < rows_.size(); ++k) SyncRow(rows_[k]);
   while (!queue_.empty()) Close(Pop());
+  SumTimes();
+}
+
+void PlanState::UpdateHeld() {
   for (size_t k = 0; k < old_events_.size(); ++k) MoveIntervals(old_events_[k]);
+  SumBytes();
+}
+
+void PlanState::UpdatePeaks() {
+  if (stale_.empty()) return;
   for (int t : stale_) Rise(t);
   stale_.clear();
-  SumBlocks();
+  SumBytes();
 }
 
 // Brings the events of a changed row up to date.

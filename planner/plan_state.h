@@ -72,6 +72,12 @@ class PlanState {
 
   // Once between Commits and Reverts.
   void Update();
+  // The same in three steps, between any of which changes may be reverted:
+  // most changes of a search are turned down by what the first steps tell, and
+  // the last takes most of the time where much is rebuilt.
+  void UpdateTime();   // rebuild_time, rebuilt
+  void UpdateHeld();   // least_over
+  void UpdatePeaks();  // all else
   // Makes the changes since the last Commit or Revert final, or undoes them.
   void Commit();
   void Revert();
@@ -100,6 +106,8 @@ class PlanState {
   // Bytes above the budget: of stages by their weight, of the forward pass like
   // three stages, of the host tier likewise; a broken plan is far above it.
   double over() const;
+  // What over() will at least be after UpdatePeaks.
+  double least_over() const;
   // Time that copies make the compute lane wait; of a broken plan 0.
   Time Stall();
   // Before which stage each copy back starts, as of Stall.
@@ -179,7 +187,8 @@ class PlanState {
   void Add(const Added& added, int sign);
   void Rise(int t);
   int64_t RiseOfRebuilding(int t, int64_t* there);
-  void SumBlocks();
+  void SumTimes();
+  void SumBytes();
   void SumStages(int block);
   void CountWork(int t, int sign);
 

@@ -124,7 +124,7 @@ void PlanState::Reweigh(double up, double down, double most) {
                                           : std::max(1.0, weight_[t] * down);
   }
   for (int b = 0; b < stage_peak_.blocks(); ++b) SumStages(b);
-  SumBlocks();
+  SumBytes();
 }
 
 void PlanState::ResetWeights() { Reweigh(1, 0, 1); }
@@ -270,11 +270,12 @@ void PlanState::SumStages(int b) {
   }
 }
 
-void PlanState::SumBlocks() {
-  total_ = {};
+void PlanState::SumTimes() {
+  total_.time = 0;
+  total_.rebuilt = 0;
+  total_.broken = 0;
   for (int b = 0; b < stage_peak_.blocks(); ++b) {
     Block& block = blocks_[b];
-    if (stage_peak_.TakeChanged(b)) SumStages(b);
     if (!block.time_known) {
       const int begin = b * kBlock;
       const int end = std::min(begin + kBlock, graph_.stages);
@@ -283,15 +284,33 @@ void PlanState::SumBlocks() {
       block.time_known = true;
     }
     total_.time += block.time;
-    total_.over += block.over;
-    total_.peak = std::max(total_.peak, block.peak);
     total_.rebuilt += block.rebuilt;
     total_.broken += block.broken;
+  }
+}
+
+void PlanState::SumBytes() {
+  total_.peak = 0;
+  total_.over = 0;
+  for (int b = 0; b < stage_peak_.blocks(); ++b) {
+    if (stage_peak_.TakeChanged(b)) SumStages(b);
+    total_.over += blocks_[b].over;
+    total_.peak = std::max(total_.peak, blocks_[b].peak);
   }
   forward_most_ = 0;
   for (int b = 0; b < forward_peak_.blocks(); ++b) {
     forward_most_ = std::max(forward_most_, forward_peak_.Peak(b));
   }
+}
+
+double PlanState::least_over() const {
+  double stale = 0;
+  for (int t : stale_) {
+    const int64_t excess = stage_peak_[t] - budget_;
+    if (excess > 0) stale += weight_[t] * static_cast<double>(excess);
+  }
+  const double all = over();
+  return std::max(0.0, all - stale - 1e-9 * all);
 }
 
 }  // namespace ebbtide

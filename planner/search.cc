@@ -49,7 +49,8 @@ void Search::Load(const Draft& draft) {
   }
   state_.Load(draft);
   state_.ResetWeights();
-  now_ = Evaluate();
+  ++evaluations_;
+  now_ = Present();
   NoteBest();
 }
 
@@ -63,8 +64,7 @@ Draft Search::best() const {
   return draft;
 }
 
-Search::Score Search::Evaluate() {
-  ++evaluations_;
+Search::Score Search::Present() {
   return {state_.rebuild_time() + state_.Stall(), state_.over()};
 }
 
@@ -110,7 +110,8 @@ void Search::Refill(const Progress& progress) {
       if (progress() >= 1) return;
       Treat(v, Treatment::kKeep);
       state_.Update();
-      const Score next = Evaluate();
+      ++evaluations_;
+      const Score next = Present();
       if (next.over <= 0 && next.overhead <= now_.overhead) {
         Accept(next);
       } else {
@@ -118,6 +119,27 @@ void Search::Refill(const Progress& progress) {
       }
     }
   }
+}
+
+// Most moves are turned down, most of them by a bound on their score.
+void Search::Decide(double price, double temperature) {
+  ++evaluations_;
+  const double coin = static_cast<double>(rng_() >> 11) * 0x1p-53;
+  const auto takes = [&](const Score& next) {
+    const double change =
+        next.overhead - now_.overhead + price * (next.over - now_.over);
+    return change <= 0 || coin < std::exp(-change / temperature);
+  };
+  state_.UpdateTime();
+  if (!takes({state_.rebuild_time(), 0})) return state_.Revert();
+  state_.UpdateHeld();
+  if (!takes({state_.rebuild_time(), state_.least_over()})) {
+    return state_.Revert();
+  }
+  state_.UpdatePeaks();
+  const Score next = Present();
+  if (!takes(next)) return state_.Revert();
+  Accept(next);
 }
 
 // The other constants are those that planner-research 2, section 2 measured.
@@ -152,16 +174,7 @@ void Search::Anneal(const Progress& progress) {
       continue;
     }
     idle = 0;
-    state_.Update();
-    const Score next = Evaluate();
-    const double change =
-        next.overhead - now_.overhead + price * (next.over - now_.over);
-    const double coin = static_cast<double>(rng_() >> 11) * 0x1p-53;
-    if (change <= 0 || coin < std::exp(-change / temperature)) {
-      Accept(next);
-    } else {
-      state_.Revert();
-    }
+    Decide(price, temperature);
     steady = now_.over > 0 ? std::min(steady, 0) - 1 : std::max(steady, 0) + 1;
     if (steady == -40) price = std::min(price * 1.15, most_price);
     if (steady == 40) price *= 0.87;

@@ -49,9 +49,11 @@ class Search {
     double over = 0;  // bytes above the budget, weighted
   };
 
-  Score Evaluate();
+  Score Present();
   void NoteBest();
   bool Move();
+  // Accepts the move that was made, or undoes it.
+  void Decide(double price, double temperature);
   void Accept(const Score& score);
   void Treat(int v, Treatment treatment);
   int Below(int n) { return static_cast<int>(rng_() % n); }

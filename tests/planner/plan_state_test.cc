@@ -127,5 +127,39 @@ TEST(PlanStateTest, SaysWhatAnEvaluationFromNothingSays) {
   }
 }
 
+// Reverted between any two steps of an update, and what the first steps say of
+// the last.
+TEST(PlanStateTest, UpdatesInStepsThatCanBeReverted) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    const Profile p = RandomProfile(seed, 2 + seed % 40, seed % 2 == 0);
+    const auto graph = CompileGraph(p, true);
+    ASSERT_EQ(graph.status(), absl::OkStatus());
+    std::mt19937 rng(seed);
+    Pair pair(*graph, KeepAll(*graph, p.d2h > 0));
+    PlanState& state = pair.state();
+    for (int k = 0; k < 80; ++k) {
+      Change(*graph, &rng, &state);
+      const int steps = 1 + k % 4;
+      state.UpdateTime();
+      const Time time = state.rebuild_time();
+      if (steps > 1) state.UpdateHeld();
+      const double least = state.least_over();
+      if (steps > 2) {
+        state.UpdatePeaks();
+        EXPECT_EQ(state.rebuild_time(), time);
+        EXPECT_LE(least, state.over());
+        pair.Compare();
+      }
+      if (steps == 4) {
+        state.Commit();
+      } else {
+        state.Revert();
+      }
+      pair.Compare();
+      if (HasFailure()) FAIL() << "seed " << seed << ", change " << k;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ebbtide
