@@ -242,14 +242,16 @@ class Solver {
     bound_instants_ = more.instants;
   }
 
-  // A short run from each of the best starts, then a long one from the best.
+  // A short run from each of the best starts, then two long ones from the best:
+  // one that roams, one that settles.
   void Improve() {
     constexpr size_t kStarts = 3;
+    constexpr double kRoam = 0.6;
     std::optional<Draft> best;
     double best_rank = 0;
     for (size_t k = 0; k < std::min(kStarts, starts_.size()); ++k) {
       search_.Load(starts_[k].draft);
-      search_.Anneal(Part(0.06));
+      search_.Anneal(Part(0.06), Search::kRoaming);
       const double over = std::max<double>(0, search_.peak() - options_.budget);
       const double rank = search_.overhead() +
                           BaseTime(*graph_.profile) * over / options_.budget;
@@ -261,7 +263,13 @@ class Solver {
     if (search_.has_best()) best = search_.best();
     if (!best.has_value()) return;
     search_.Load(*best);
-    search_.Anneal(Part(1));
+    const Progress all = Part(1);
+    search_.Anneal([&] { return all() / kRoam; }, Search::kRoaming);
+    NoteLeast();
+    const bool settle = search_.has_best();
+    if (settle) search_.Load(search_.best());
+    search_.Anneal([&] { return std::max(0.0, all() - kRoam) / (1 - kRoam); },
+                   settle ? Search::kSettling : Search::kRoaming);
     NoteLeast();
   }
 
@@ -320,10 +328,12 @@ Draft SolveFloor(const Graph& graph, const GraphPlanOptions& options,
       Search search(graph, target, options.rebuild, options.seed, best);
       const Share part(options, 0.25, &search);
       const int64_t most = 4000;
-      search.Anneal([&] {
-        if (search.has_best() || search.evaluations() > most) return 1.0;
-        return part.Done();
-      });
+      search.Anneal(
+          [&] {
+            if (search.has_best() || search.evaluations() > most) return 1.0;
+            return part.Done();
+          },
+          Search::kRoaming);
       if (!search.has_best()) break;
       best = search.best();
       evaluator.Evaluate(best, &result);

@@ -143,8 +143,9 @@ void Search::Decide(double price, double temperature) {
 }
 
 // The other constants are those that planner-research 2, section 2 measured.
-void Search::Anneal(const Progress& progress) {
+void Search::Anneal(const Progress& progress, int patience) {
   constexpr int kMany = 100000;
+  constexpr int kImpatience = 40;  // above the budget
   if (movers_.empty() && offloaders_.empty()) return;
   const Time base = std::max(1e-9, BaseTime(*graph_.profile));
   const double hottest = std::clamp(0.25 / std::max(1, graph_.ops), 3e-4, 0.02);
@@ -176,9 +177,13 @@ void Search::Anneal(const Progress& progress) {
     idle = 0;
     Decide(price, temperature);
     steady = now_.over > 0 ? std::min(steady, 0) - 1 : std::max(steady, 0) + 1;
-    if (steady == -40) price = std::min(price * 1.15, most_price);
-    if (steady == 40) price *= 0.87;
-    if (std::abs(steady) >= 40) steady = 0;
+    if (steady == -kImpatience) {
+      price = std::min(price * 1.15, most_price);
+      steady = 0;
+    } else if (steady == patience) {
+      price *= 0.87;
+      steady = 0;
+    }
   }
 }
 

@@ -25,7 +25,12 @@ class Search {
   // Keeps rebuilt values for good, most time saved per byte first, as long as
   // the budget holds.
   void Refill(const Progress& progress);
-  void Anneal(const Progress& progress);
+  // `patience`: moves in a row within the budget after which bytes above it
+  // grow cheaper, until leaving it pays. With little the search roams, from one
+  // side of the budget to the other; with much it settles inside.
+  static constexpr int kRoaming = 40;
+  static constexpr int kSettling = 640;
+  void Anneal(const Progress& progress, int patience);
 
   // Of the present plan.
   Time overhead() const { return now_.overhead; }
