@@ -20,8 +20,12 @@ namespace ebbtide {
 
 class LaneOracle {
  public:
-  LaneOracle(const Profile& profile, Bytes budget)
-      : p_(profile), budget_(Count(budget)), ops_(profile.ops.size()) {}
+  // With `once` no offload starts after the forward pass.
+  LaneOracle(const Profile& profile, Bytes budget, bool once = false)
+      : p_(profile),
+        budget_(Count(budget)),
+        ops_(profile.ops.size()),
+        once_(once) {}
 
   // Infinity where nothing fits.
   Time LeastTime() {
@@ -51,6 +55,7 @@ class LaneOracle {
 
   struct State {
     int next = 0;       // instant to come
+    bool back = false;  // the backward pass has begun
     std::string where;  // of values
     Time clock = 0, d2h = 0, h2d = 0;
     std::vector<Time> ready;  // of values: end of the last copy
@@ -100,7 +105,8 @@ class LaneOracle {
   }
 
   static bool NoLater(const State& a, const State& b) {
-    bool none = a.clock <= b.clock && a.d2h <= b.d2h && a.h2d <= b.h2d;
+    bool none = a.back <= b.back && a.clock <= b.clock && a.d2h <= b.d2h &&
+                a.h2d <= b.h2d;
     for (size_t v = 0; v < a.ready.size(); ++v) {
       none = none && a.ready[v] <= b.ready[v] && a.gone[v] <= b.gone[v];
     }
@@ -139,7 +145,7 @@ class LaneOracle {
     State freed = s;
     freed.where[v] = kAway;
     Reach(freed);
-    if (!p_.values[v].movable || p_.d2h <= 0) return;
+    if (!p_.values[v].movable || p_.d2h <= 0 || (once_ && s.back)) return;
     State moved = s;
     moved.where[v] = kHost;
     moved.d2h = std::max(s.clock, s.d2h) + Size(v) / p_.d2h;
@@ -153,6 +159,7 @@ class LaneOracle {
     const Time start = std::max({next.clock, next.h2d, next.ready[v]});
     next.h2d = next.ready[v] = start + Size(v) / p_.h2d;
     next.where[v] = kDevice;
+    next.back = true;
     Reach(next);
   }
 
@@ -173,6 +180,7 @@ class LaneOracle {
     }
     if (next.where == s.where) return;
     next.clock += op.time;
+    next.back = true;
     Reach(next);
   }
 
@@ -195,6 +203,7 @@ class LaneOracle {
       if (!Await(stage.needs, &next)) return;
       if (!Wait(Count(stage.during), &next)) return;
       next.clock += stage.time;
+      next.back = true;
     }
     for (int v = 0; v < Values(); ++v) {
       if (next.where[v] != kScript) continue;
@@ -207,6 +216,7 @@ class LaneOracle {
   const Profile& p_;
   const int64_t budget_;
   const int ops_;
+  const bool once_;
   Time best_ = kNever;
   std::priority_queue<Entry> queue_;
   std::map<std::pair<int, std::string>, std::vector<State>> known_;
