@@ -10,6 +10,7 @@
 #include "planner/ilp/mip.h"
 #include "planner/ilp/model.h"
 #include "planner/ilp/schedule.h"
+#include "planner/simulate.h"
 
 namespace ebbtide {
 namespace {
@@ -45,10 +46,11 @@ absl::StatusOr<Plan> SolveOrThrow(const Profile& profile,
       CompileGraph(profile, options.allow_recompute);
   if (!graph.ok()) return graph.status();
   IlpOptions ilp;
-  if (auto s = CheckSize(*graph, ilp.passes); !s.ok()) return s;
+  ilp.offload = options.allow_offload && profile.d2h > 0 && profile.h2d > 0;
+  if (auto s = CheckSize(*graph, ilp.passes, ilp.offload); !s.ok()) return s;
   PlanOptions ours = options;
   ours.solver = "auto";
-  ours.allow_offload = false;
+  ours.allow_offload = ilp.offload;
   ours.time_limit = std::min(options.time_limit * kCutoffShare, kCutoffMost);
   absl::StatusOr<Plan> plan = MakePlan(profile, ours);
   if (!plan.ok()) return plan;
@@ -73,13 +75,28 @@ absl::StatusOr<Plan> SolveOrThrow(const Profile& profile,
   return plan;
 }
 
+// With copies the program admits more than the simulator (planner/ilp/model.h).
+void Judge(const Graph& graph, const IlpOptions& options, Time slack,
+           IlpResult* result) {
+  const auto simulation =
+      Simulate(*graph.profile, result->actions, Bytes{options.budget});
+  const Time overhead =
+      simulation.ok() ? simulation->time - BaseTime(*graph.profile) : kInfinity;
+  result->found = overhead < options.cutoff;
+  result->proven = result->proven && overhead <= result->bound + 2 * slack;
+  if (!result->found) result->actions.clear();
+}
+
 }  // namespace
 
 absl::StatusOr<IlpResult> SolveIlp(const Graph& graph,
                                    const IlpOptions& options) {
   const absl::Time start = absl::Now();
-  if (auto s = CheckSize(graph, options.passes); !s.ok()) return s;
-  const Model model = BuildModel(graph, options.budget, options.passes);
+  if (auto s = CheckSize(graph, options.passes, options.offload); !s.ok()) {
+    return s;
+  }
+  const Model model =
+      BuildModel(graph, options.budget, options.passes, options.offload);
   IlpResult result;
   result.bound = options.cutoff;
   result.proven = true;
@@ -96,7 +113,9 @@ absl::StatusOr<IlpResult> SolveIlp(const Graph& graph,
       std::clamp(solved->bound * model.time_unit - slack, 0.0, options.cutoff);
   if (!solved->found) return result;
   result.found = true;
-  result.actions = ActionsOf(graph, Decode(model, solved->values));
+  const Schedule schedule = Decode(model, solved->values);
+  result.actions = ActionsOf(graph, options.budget, schedule);
+  if (!schedule.moves.empty()) Judge(graph, options, slack, &result);
   return result;
 }
 

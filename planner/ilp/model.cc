@@ -13,13 +13,23 @@ namespace {
 // At 230,000 HiGHS takes 1.1 GB and 9 s from one look at the clock to the next.
 constexpr int64_t kMostCells = 300'000;
 
+// Of the places and shares of each movable value, about half are variables.
+int64_t MoveCells(const Graph& graph, int passes, bool offload) {
+  if (!offload || graph.profile->d2h <= 0 || graph.profile->h2d <= 0) return 0;
+  const int64_t movable =
+      std::count(graph.movable.begin(), graph.movable.end(), 1);
+  return movable * (graph.ops + 3 * graph.stages * passes);
+}
+
 }  // namespace
 
-ModelBuilder::ModelBuilder(const Graph& graph, int64_t budget, int passes)
+ModelBuilder::ModelBuilder(const Graph& graph, int64_t budget, int passes,
+                           bool offload)
     : graph_(graph),
       budget_(budget),
       passes_(passes),
-      segments_(graph.stages * passes) {
+      segments_(graph.stages * passes),
+      moves_(offload && graph.profile->d2h > 0 && graph.profile->h2d > 0) {
   model_.passes = passes;
   SetUnits();
   FindLastUses();
@@ -30,6 +40,7 @@ Model ModelBuilder::Build() {
   model_.run.assign(segments_, std::vector<int>(graph_.ops, kNoColumn));
   made_.assign(segments_, std::vector<int>(graph_.values, kNoColumn));
   AddStart();
+  AddMoves();
   for (int g = 0; g < segments_; ++g) {
     AddRuns(g);
     AddMade(g);
@@ -39,6 +50,7 @@ Model ModelBuilder::Build() {
   AddForward();
   AddStageEnds();
   AddLater();
+  AddWays();
   return std::move(model_);
 }
 
@@ -113,7 +125,7 @@ void ModelBuilder::AddRuns(int g) {
     const int run = model_.mip.AddBinary(graph_.time[i] / model_.time_unit);
     model_.run[g][i] = run;
     for (int u : inputs) {
-      if (!Held(u, t)) AddImplied(run, model_.stay[g][u], RunOf(u, g));
+      if (!Held(u, t)) AddReadable(run, u, g, RunOf(u, g));
     }
   }
 }
@@ -121,6 +133,13 @@ void ModelBuilder::AddRuns(int g) {
 // a <= b + c
 void ModelBuilder::AddImplied(int a, int b, int c) {
   model_.mip.AddRow(0, {{b, 1}, {c, 1}, {a, -1}}, kInfinity);
+}
+
+// a only if v is there in segment g, made by `makes` or back from the host.
+void ModelBuilder::AddReadable(int a, int v, int g, int makes) {
+  std::vector<Term> there = {{model_.stay[g][v], 1}, {makes, 1}, {a, -1}};
+  AddBack(v, g, 1, &there);
+  AddMerged(0, there, kInfinity);
 }
 
 // a + b <= 1
@@ -169,9 +188,10 @@ void ModelBuilder::AddNextStays(int g) {
   }
 }
 
-absl::Status CheckSize(const Graph& graph, int passes) {
+absl::Status CheckSize(const Graph& graph, int passes, bool offload) {
   const int64_t cells =
-      static_cast<int64_t>(graph.stages) * passes * (graph.values + graph.ops);
+      static_cast<int64_t>(graph.stages) * passes * (graph.values + graph.ops) +
+      MoveCells(graph, passes, offload);
   if (cells <= kMostCells) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("an exact program of ", graph.stages, " stages, ", graph.ops,
@@ -179,8 +199,8 @@ absl::Status CheckSize(const Graph& graph, int passes) {
                    " variables or more, expected at most ", kMostCells));
 }
 
-Model BuildModel(const Graph& graph, int64_t budget, int passes) {
-  return ModelBuilder(graph, budget, passes).Build();
+Model BuildModel(const Graph& graph, int64_t budget, int passes, bool offload) {
+  return ModelBuilder(graph, budget, passes, offload).Build();
 }
 
 Schedule Decode(const Model& model, const std::vector<double>& values) {
@@ -197,6 +217,22 @@ Schedule Decode(const Model& model, const std::vector<double>& values) {
     for (int i = 0; i < static_cast<int>(run.size()); ++i) {
       if (set(run[i])) schedule.run.back().push_back(i);
     }
+  }
+  const auto first = [&](const std::vector<std::vector<int>>& rows, int v) {
+    int k = 0;
+    while (!set(rows[k][v])) ++k;
+    return k;
+  };
+  for (int v = 0; v < static_cast<int>(model.off.size()); ++v) {
+    if (!set(model.off[v])) continue;
+    schedule.moves.push_back({.value = v,
+                              .gone = first(model.gone, v),
+                              .asked = first(model.asked, v),
+                              .back = first(model.back, v)});
+  }
+  for (int k = 0; k < static_cast<int>(model.delay.size()); ++k) {
+    schedule.start.push_back((model.start[k] + values[model.delay[k]]) *
+                             model.time_unit);
   }
   return schedule;
 }

@@ -15,10 +15,28 @@
 //                it
 //   live[g][k]   bytes of values while op k runs (U)
 //   later[t][i]  op i is run again from stage t on
+// Of a profile with lanes, if values may be moved:
+//   off[v]       v goes to the host after the forward op that releases it
+//   gone[k][v]   all of it has left before instant k, a forward op or a stage
+//   asked[g][v]  its copy back starts in segment g or before; it counts from
+//                the stage on, or from the next segment
+//   back[g][v]   it has come back to be read in segment g or before
+//   drop[g][v]   it comes back in segment g and leaves before the stage
+//   wait[k]      time that instant k waits for copies, with its price
+//   delay[k]     all waiting and rebuilding before it
+// and shares of its copies that have been made by each instant, which a lane's
+// rate and the delays bound.
 // Rows for `live` exist for every op that may run. Where it does not, the row
 // asks for no more than the next one that does, or the stage: a value that is
 // there is there for one of them. So the rows are exact: the peak of a solution
 // is the one that planner/simulate.h counts.
+//
+// With moves the program is a relaxation: a lane may change between values
+// halfway, a stage's whole rebuilding is time for what is asked for before it,
+// and bytes that come or go while it rebuilds count as gone already and as not
+// asked for yet. Its optimum bounds every plan that offloads in the forward
+// pass only. A value need not be asked for before it has left: the lane could
+// not begin any earlier.
 //
 // Differences to the paper: the forward pass runs once and is one row per op;
 // ops have several outputs; values are held by the script until they are
@@ -41,18 +59,27 @@ struct Model {
   Mip mip;
   int passes = 1;
   // Of segments; one more for the end. kNoColumn: never.
-  std::vector<std::vector<int>> stay;  // by value
-  std::vector<std::vector<int>> run;   // by op
-  double time_unit = 1;                // of the objective
+  std::vector<std::vector<int>> stay;   // by value
+  std::vector<std::vector<int>> run;    // by op
+  std::vector<int> off;                 // of values
+  std::vector<std::vector<int>> gone;   // of instants, by value
+  std::vector<std::vector<int>> asked;  // of segments, by value
+  std::vector<std::vector<int>> back;   // likewise
+  // Of instants: their time but for the delay, in units, and that variable.
+  // Empty where nothing can be moved.
+  std::vector<double> start;
+  std::vector<int> delay;
+  double time_unit = 1;     // of the objective
   bool impossible = false;  // something exceeds the budget under every plan
 };
 
 // ResourceExhausted where the program would be too large for a solver to end in
-// time, in memory that a machine has: from some 400 forward ops on.
-absl::Status CheckSize(const Graph& graph, int passes);
+// time, in memory that a machine has: from some 400 forward ops on, with moves
+// from some 220 on.
+absl::Status CheckSize(const Graph& graph, int passes, bool offload);
 
 // The graph has passed CheckSize.
-Model BuildModel(const Graph& graph, int64_t budget, int passes);
+Model BuildModel(const Graph& graph, int64_t budget, int passes, bool offload);
 
 Schedule Decode(const Model& model, const std::vector<double>& values);
 

@@ -23,7 +23,9 @@ void ModelBuilder::AddFlow(int g) {
     const int made = made_[g][v];
     const int next = model_.stay[g + 1][v];
     if (needed[v]) {
-      model_.mip.AddRow(1, {{stay, 1}, {made, 1}}, 1);
+      std::vector<Term> there = {{stay, 1}, {made, 1}};
+      AddBack(v, g, 1, &there);
+      AddMerged(1, there, 1);
     } else if (stay >= 0 || made >= 0) {
       AddLeaves(v, g, readers[v], next);
     }
@@ -47,10 +49,45 @@ void ModelBuilder::AddLeaves(int v, int g, const std::vector<int>& readers,
     left.pop_back();
     add(k);
   }
+  if (model_.off[v] >= 0) return AddLeavesOfMoved(v, g, left, next);
   left.push_back({next, 1});
   left.push_back({model_.stay[g][v], -1});
   left.push_back({made_[g][v], -1});
   model_.mip.AddRow(-kInfinity, left, 0);
+}
+
+// What comes back in this segment counts while the stage runs, unless it is
+// dropped before; it cannot make room by leaving before it counts.
+void ModelBuilder::AddLeavesOfMoved(int v, int g, std::vector<Term> left,
+                                    int next) {
+  std::vector<Term> counted = left;
+  counted.push_back({model_.stay[g][v], -1});
+  counted.push_back({made_[g][v], -1});
+  std::vector<Term> all = counted;
+  counted.push_back({Asked(v, g - 1), -1});
+  counted.push_back({Back(v, g - 1), 1});
+  AddMerged(-kInfinity, counted, 0);
+  if (Back(v, g) != Back(v, g - 1)) {
+    const int drop = model_.mip.AddReal(0, 1);
+    drop_[g][v] = drop;
+    AddMerged(-kInfinity, {{drop, 1}, {Asked(v, g), -1}, {Asked(v, g - 1), 1}},
+              0);
+    all.push_back({drop, 1});
+  }
+  all.push_back({next, 1});
+  AddBack(v, g, -1, &all);
+  AddMerged(-kInfinity, all, 0);
+}
+
+// Bytes of what is on its way out while stage t runs, and of what is on its way
+// back when segment g begins.
+void ModelBuilder::AddMoving(int t, int g, std::vector<Term>* live) const {
+  for (int v : moved_) {
+    live->push_back({model_.off[v], Weight(v)});
+    live->push_back({Gone(v, graph_.ops + t), -Weight(v)});
+    live->push_back({Asked(v, g - 1), Weight(v)});
+    live->push_back({Back(v, g - 1), -Weight(v)});
+  }
 }
 
 void ModelBuilder::AddMemory(int g) {
@@ -62,6 +99,7 @@ void ModelBuilder::AddMemory(int g) {
   for (int v = 0; v < graph_.values; ++v) {
     live.push_back({model_.stay[g][v], Weight(v)});
   }
+  AddMoving(t, g, &live);
   for (int i = 0; i < graph_.ops; ++i) {
     const int run = model_.run[g][i];
     if (run < 0) continue;
@@ -75,13 +113,18 @@ void ModelBuilder::AddMemory(int g) {
       live.push_back({leave.column, -Weight(leave.v)});
     }
   }
+  for (int v : moved_) {
+    live.push_back({Asked(v, g), Weight(v)});
+    live.push_back({Asked(v, g - 1), -Weight(v)});
+    live.push_back({drop_[g][v], -Weight(v)});
+  }
   if (!EndsStage(g)) return;
-  model_.mip.AddRow(-kInfinity, live, Room(t, Count(stage.during)));
+  AddMerged(-kInfinity, live, Room(t, Count(stage.during)));
 }
 
-// A variable for the sum, at most `most`.
-std::vector<Term> ModelBuilder::SumUp(std::vector<Term> terms, double most) {
-  // Several outputs of an op may share the variable of its run.
+// Several outputs of an op may share the variable of its run; of a value on its
+// way the same variable may be its place before and after.
+std::vector<Term> ModelBuilder::Merge(std::vector<Term> terms) {
   std::sort(terms.begin(), terms.end(),
             [](const Term& a, const Term& b) { return a.column < b.column; });
   std::vector<Term> sum;
@@ -92,6 +135,18 @@ std::vector<Term> ModelBuilder::SumUp(std::vector<Term> terms, double most) {
       sum.push_back(term);
     }
   }
+  return sum;
+}
+
+void ModelBuilder::AddMerged(double least, std::vector<Term> terms,
+                             double most) {
+  if (moves_) terms = Merge(std::move(terms));
+  model_.mip.AddRow(least, terms, most);
+}
+
+// A variable for the sum, at most `most`.
+std::vector<Term> ModelBuilder::SumUp(std::vector<Term> terms, double most) {
+  std::vector<Term> sum = Merge(std::move(terms));
   const int live = model_.mip.AddReal(0, most);
   sum.push_back({live, -1});
   model_.mip.AddRow(0, sum, 0);
@@ -108,6 +163,8 @@ void ModelBuilder::AddForward() {
         fixed += graph_.bytes[v];
       } else {
         kept.push_back({model_.stay[0][v], Weight(v)});
+        kept.push_back({model_.off[v], Weight(v)});
+        kept.push_back({Gone(v, i), -Weight(v)});
       }
     }
     model_.mip.AddRow(-kInfinity, kept, RoomBeside(fixed));
@@ -131,7 +188,8 @@ void ModelBuilder::AddStageEnds() {
         stay.push_back({model_.stay[next][v], Weight(v)});
       }
     }
-    model_.mip.AddRow(-kInfinity, stay, Room(t, fixed));
+    AddMoving(t, next, &stay);
+    AddMerged(-kInfinity, stay, Room(t, fixed));
   }
 }
 
@@ -143,15 +201,20 @@ void ModelBuilder::AddLater() {
     for (int i = 0; i < graph_.ops; ++i) later[i] = AddLaterOf(i, t, later);
     for (int v = 0; v < graph_.values; ++v) {
       if (last_need_[v] < t || Held(v, t)) continue;
-      model_.mip.AddRow(
-          1, {{model_.stay[FirstOf(t)][v], 1}, {later[graph_.op[v]], 1}},
-          kInfinity);
+      std::vector<Term> there = {{model_.stay[FirstOf(t)][v], 1},
+                                 {later[graph_.op[v]], 1}};
+      AddAway(v, FirstOf(t), 1, &there);
+      AddMerged(1, there, kInfinity);
     }
     for (int i = 0; i < graph_.ops; ++i) {
       if (later[i] < 0) continue;
       for (int u : graph_.inputs[i]) {
         if (Held(u, t)) continue;
-        AddImplied(later[i], model_.stay[FirstOf(t)][u], later[graph_.op[u]]);
+        std::vector<Term> there = {{model_.stay[FirstOf(t)][u], 1},
+                                   {later[graph_.op[u]], 1},
+                                   {later[i], -1}};
+        AddAway(u, FirstOf(t), 1, &there);
+        AddMerged(0, there, kInfinity);
       }
     }
   }

@@ -10,6 +10,7 @@
 #include "planner/simulate.h"
 #include "planner/validate.h"
 #include "tests/planner/graph_oracle.h"
+#include "tests/planner/lane_oracle.h"
 #include "tests/planner/profiles.h"
 #include "tests/planner/random_walk.h"
 #include "tests/planner/research_graphs.h"
@@ -44,6 +45,69 @@ Answer Ask(const Profile& p, int64_t budget, int passes = 1) {
   EXPECT_EQ(verdict->time, simulation->time);
   EXPECT_EQ(verdict->peak, simulation->peak);
   return {true, verdict->time, BaseTime(p) + result->bound};
+}
+
+// Times of copies are no whole numbers.
+constexpr double kRounding = 1e-6;
+
+struct MoveTally {
+  int asked = 0;
+  int moves = 0;     // an offload makes the best plan faster
+  int equal = 0;     // the bound is the optimum
+  int found = 0;     // and the program's plan has it
+  double worst = 0;  // bound, share of the optimum
+};
+
+void LookAtMoves(const Profile& p, int64_t budget, MoveTally* tally) {
+  const Time least = LaneOracle(p, Bytes{budget}, true).LeastTime();
+  const auto graph = CompileGraph(p, true);
+  ASSERT_EQ(graph.status(), absl::OkStatus());
+  const auto result = SolveIlp(*graph, {.budget = budget, .offload = true});
+  ASSERT_EQ(result.status(), absl::OkStatus());
+  if (least == LaneOracle::kNever) {
+    EXPECT_FALSE(result->found);
+    return;
+  }
+  ++tally->asked;
+  tally->moves += least < GraphOracle(p, Bytes{budget}).LeastTime();
+  const Time bound = BaseTime(p) + result->bound;
+  EXPECT_LE(bound, least);
+  const bool equal = bound >= least * (1 - kRounding);
+  tally->equal += equal;
+  tally->worst = std::max(tally->worst, 1 - bound / least);
+  if (!result->found) return;
+  const auto verdict = Validate(p, result->actions, Bytes{budget});
+  ASSERT_EQ(verdict.status(), absl::OkStatus());
+  EXPECT_GE(verdict->time, least * (1 - kRounding));
+  if (result->proven) {
+    EXPECT_LE(verdict->time, least * (1 + kRounding));
+  }
+  tally->found += verdict->time <= least * (1 + kRounding);
+}
+
+TEST(IlpTest, IsNeverAboveTheExhaustiveSearchWithCopies) {
+  MoveTally tally;
+  for (int seed = 0; seed < Often(60, 600); ++seed) {
+    Profile p;
+    if (seed % 2 == 0) {
+      p = RandomProfile(seed, 2 + seed % 4, true);
+    } else {
+      p = RandomNetwork(seed, 4 + seed % 2);
+      p.d2h = 0.4 * (1 + seed % 3);
+      p.h2d = 0.3 * (1 + seed % 5);
+    }
+    for (int percent : {90, 80, 70, 60}) {
+      SCOPED_TRACE(absl::StrCat(seed, " at ", percent));
+      LookAtMoves(p, Count(UnmanagedPeak(p)) * percent / 100, &tally);
+    }
+  }
+  EXPECT_GT(tally.moves, Often(10, 90));
+  EXPECT_GT(tally.equal, tally.asked * 0.98);
+  EXPECT_GT(tally.found, tally.asked * 0.95);
+  std::printf(
+      "copies help in %d of %d: bound equal in %d, plan in %d, worst "
+      "%.3f\n",
+      tally.moves, tally.asked, tally.equal, tally.found, tally.worst);
 }
 
 PlanOptions Within(int64_t budget) {
@@ -165,19 +229,95 @@ TEST(CheckmateTest, SaysWhatWouldDoWhereNothingFits) {
   EXPECT_EQ(plan->floor_witness, "op 1 make_b");
 }
 
-TEST(CheckmateTest, NeverOffloadsAndKeepsToForbiddenRecomputes) {
+TEST(CheckmateTest, DoesNothingThatIsForbidden) {
+  int moves = 0;
   for (uint32_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
     const Profile p = RandomProfile(seed, 6, true);
     PlanOptions options = Within(Count(UnmanagedPeak(p)));
     options.budget -= Bytes{1};
+    const auto moved = SolveCheckmate(p, options);
+    ASSERT_EQ(moved.status(), absl::OkStatus());
+    moves += Contains(*moved, Do::kOffload);
+    options.allow_offload = false;
     const auto plan = SolveCheckmate(p, options);
-    ASSERT_EQ(plan.status(), absl::OkStatus()) << seed;
+    ASSERT_EQ(plan.status(), absl::OkStatus());
     EXPECT_FALSE(Contains(*plan, Do::kOffload));
+    if (plan->feasible) {
+      EXPECT_LE(moved->lower_bound_time, plan->lower_bound_time);
+    }
     options.allow_recompute = false;
     const auto none = SolveCheckmate(p, options);
     if (!none.ok()) continue;  // a need can only be rebuilt
     EXPECT_FALSE(Contains(*none, Do::kRecompute));
   }
+  EXPECT_GT(moves, 0);
+}
+
+Profile WithLanes(Profile p, double d2h, double h2d) {
+  p.d2h = d2h;
+  p.h2d = h2d;
+  return p;
+}
+
+// Of larger graphs there is no exhaustive search with copies: plans of the
+// annealed search are what the program's bound must not pass.
+TEST(CheckmateTest, MovesAsWellAsTheSearchAndItsBoundHolds) {
+  int solved = 0;
+  int moves = 0;
+  int better = 0;
+  int proven = 0;
+  const int networks = Often(16, 120);
+  for (int seed = 0; seed < networks; ++seed) {
+    SCOPED_TRACE(seed);
+    const Profile p = WithLanes(RandomNetwork(seed, 6 + seed % 6),
+                                0.3 * (1 + seed % 4), 0.3 * (1 + seed % 3));
+    const PlanOptions options = Within(KeepPeak(p) * (6 + seed % 3) / 10);
+    const auto ours = MakePlan(p, options);
+    ASSERT_EQ(ours.status(), absl::OkStatus());
+    if (!ours->feasible) continue;
+    ++solved;
+    moves += Contains(*ours, Do::kOffload);
+    const auto graph = CompileGraph(p, true);
+    ASSERT_EQ(graph.status(), absl::OkStatus());
+    const auto alone =
+        SolveIlp(*graph, {.budget = Count(options.budget), .offload = true});
+    ASSERT_EQ(alone.status(), absl::OkStatus());
+    EXPECT_LE(BaseTime(p) + alone->bound, ours->time);
+    const auto plan = SolveCheckmate(p, options);
+    ASSERT_EQ(plan.status(), absl::OkStatus());
+    EXPECT_EQ(ValidatePlan(p, *plan), absl::OkStatus());
+    EXPECT_LE(plan->time, ours->time);
+    EXPECT_GE(plan->lower_bound_time, ours->lower_bound_time);
+    EXPECT_LE(plan->lower_bound_time, plan->time);
+    better += plan->time < ours->time;
+    proven += plan->time == plan->lower_bound_time;
+  }
+  std::printf(
+      "%d networks with a plan: moves in %d, faster in %d, proven in %d\n",
+      solved, moves, better, proven);
+  EXPECT_GT(moves, solved / 3);
+  EXPECT_GT(proven, solved / 3);
+}
+
+TEST(CheckmateTest, KeepsToTheRoomOfTheHost) {
+  int moves = 0;
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Profile p = WithLanes(RandomNetwork(seed, 6), 1, 1);
+    p.host = Bytes{20};
+    const PlanOptions options = Within(KeepPeak(p) * 7 / 10);
+    const auto plan = SolveCheckmate(p, options);
+    ASSERT_EQ(plan.status(), absl::OkStatus());
+    if (!plan->feasible) continue;
+    EXPECT_EQ(ValidatePlan(p, *plan), absl::OkStatus());
+    moves += Contains(*plan, Do::kOffload);
+    p.host = Bytes{-1};
+    const auto more = SolveCheckmate(p, options);
+    ASSERT_EQ(more.status(), absl::OkStatus());
+    EXPECT_LE(more->lower_bound_time, plan->lower_bound_time);
+  }
+  EXPECT_GT(moves, 0);
 }
 
 // 61 forward ops at 40 % take minutes to prove.
