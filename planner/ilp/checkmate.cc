@@ -104,6 +104,7 @@ absl::StatusOr<IlpResult> SolveIlp(const Graph& graph,
   MipOptions mip;
   mip.time_limit = options.time_limit - (absl::Now() - start);
   mip.cutoff = options.cutoff / model.time_unit;
+  mip.interior = !model.delay.empty();
   const auto solved = SolveMip(model.mip, mip);
   if (!solved.ok()) return solved.status();
   if (solved->status == MipResult::Status::kNone) return result;

@@ -29,6 +29,9 @@ absl::Status SetOptions(void* highs, const MipOptions& options) {
                                     kTolerance));
   expect(Highs_setDoubleOptionValue(highs, "primal_feasibility_tolerance",
                                     kTolerance));
+  if (options.interior) {
+    expect(Highs_setStringOptionValue(highs, "mip_lp_solver", "ipx"));
+  }
   if (options.time_limit != absl::InfiniteDuration()) {
     const double seconds = absl::ToDoubleSeconds(options.time_limit);
     expect(

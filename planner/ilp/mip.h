@@ -44,6 +44,9 @@ struct Mip {
 struct MipOptions {
   absl::Duration time_limit = absl::InfiniteDuration();
   double cutoff = kInfinity;  // only solutions of less cost are of interest
+  // The first relaxation by an interior point: faster where rows are many and
+  // columns have little to do with one another.
+  bool interior = false;
 };
 
 struct MipResult {

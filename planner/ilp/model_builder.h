@@ -74,7 +74,7 @@ class ModelBuilder {
   void AddTimes();
   void AddStates(int v);
   void AddRoundTrip(int v);
-  void AddProgress(int done, int next, int least, int most);
+  void AddProgress(int done, int next, int least);
   void AddCapacity(std::vector<Term> copies, double rate, double time, int k);
   void AddWayOut();
   void AddWayBack();

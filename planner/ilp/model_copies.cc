@@ -81,11 +81,11 @@ void ModelBuilder::AddReturn(int v) {
   int back = kNoColumn;
   for (int g = 0; g < segments_; ++g) {
     if (StageOf(g) >= due_[v] && EndsStage(g)) {
+      if (asked >= 0 && asked != off) AddImplied(asked, off, kNoColumn);
       asked = back = off;
     } else if (asked != off) {
       const int next = model_.mip.AddBinary(0);
       if (asked >= 0) AddImplied(asked, next, kNoColumn);
-      AddImplied(next, off, kNoColumn);
       if (StageOf(g) + 1 < graph_.stages) {
         AddImplied(next, Gone(v, graph_.ops + StageOf(g) + 1), kNoColumn);
       }
@@ -94,6 +94,7 @@ void ModelBuilder::AddReturn(int v) {
         const int there = model_.mip.AddBinary(0);
         if (back >= 0) AddImplied(back, there, kNoColumn);
         AddImplied(there, asked, kNoColumn);
+        AddImplied(there, Gone(v, graph_.ops + StageOf(g)), kNoColumn);
         back = there;
       }
     }
@@ -174,12 +175,10 @@ void ModelBuilder::AddRoundTrip(int v) {
       0);
 }
 
-// next: share of a value's copy that is done, later than `done`.
-void ModelBuilder::AddProgress(int done, int next, int least, int most) {
-  if (done == next) return;
+// `next`: the share of a value's copy that is made, later than `done` of it.
+void ModelBuilder::AddProgress(int done, int next, int least) {
   if (done >= 0) AddImplied(done, next, kNoColumn);
   if (least >= 0 && least != next) AddImplied(least, next, kNoColumn);
-  if (most != next) AddImplied(next, most, kNoColumn);
 }
 
 // How far copies are at each instant: all of a value that has left by it. What
@@ -195,7 +194,7 @@ void ModelBuilder::AddWayOut() {
       if (released >= k || done[v] == model_.off[v]) continue;
       const int gone = Gone(v, k);
       const int next = gone == model_.off[v] ? gone : model_.mip.AddReal(0, 1);
-      AddProgress(done[v], next, gone, model_.off[v]);
+      AddProgress(done[v], next, gone);
       all.push_back({next, Weight(v)});
       all.push_back({done[v], -Weight(v)});
       if (released == k - 1) fresh.push_back({next, Weight(v)});
@@ -230,14 +229,14 @@ void ModelBuilder::AddWayBack() {
       if (done[v] == off) continue;
       if (t > 0) {
         const int next = model_.mip.AddReal(0, 1);
-        AddProgress(done[v], next, kNoColumn, Asked(v, FirstOf(t) - 1));
+        AddProgress(done[v], next, kNoColumn);
+        AddImplied(next, Asked(v, FirstOf(t) - 1), kNoColumn);
         beside.push_back({next, Weight(v)});
         beside.push_back({done[v], -Weight(v)});
         done[v] = next;
       }
       const int next = due_[v] == t ? off : model_.mip.AddReal(0, 1);
-      AddProgress(done[v], next, Back(v, last), Asked(v, last));
-      if (next != off) AddImplied(next, Gone(v, k), kNoColumn);
+      AddProgress(done[v], next, Back(v, last));
       between.push_back({next, Weight(v)});
       between.push_back({done[v], -Weight(v)});
       done[v] = next;
