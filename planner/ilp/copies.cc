@@ -8,6 +8,9 @@
 namespace ebbtide {
 namespace {
 
+constexpr int kNone = -1;  // a deadline before all others
+
+// A copy. `ready`: when it may begin; of those given to a lane, when it ends.
 struct Job {
   int deadline = 0;
   int value = 0;
@@ -48,41 +51,61 @@ class Lane {
   std::vector<Job> ends_;
 };
 
-}  // namespace
-
-CopyOrder OrderCopies(const Graph& graph, const Schedule& schedule) {
+// Also says when each value's copy ends, of values.
+std::vector<std::vector<int>> OrderOut(const Graph& graph,
+                                       const Schedule& schedule,
+                                       std::vector<Time>* gone) {
   constexpr Time kNever = std::numeric_limits<Time>::infinity();
-  const Profile& profile = *graph.profile;
-  const int segments = static_cast<int>(schedule.run.size());
-  CopyOrder order;
-  order.out.resize(graph.ops);
-  order.back.resize(segments);
-  if (schedule.moves.empty()) return order;
-  Lane out(graph, profile.d2h);
+  const auto end = [&](int i) {
+    return i < graph.ops ? schedule.start[i] + graph.time[i] : kNever;
+  };
+  std::vector<std::vector<int>> order(graph.ops);
+  Lane lane(graph, graph.profile->d2h);
   for (int i = 0; i < graph.ops; ++i) {
     for (const Move& move : schedule.moves) {
-      if (profile.values[move.value].released == i) {
-        out.Add({.deadline = move.gone, .value = move.value});
+      if (graph.profile->values[move.value].released == i) {
+        lane.Add({.deadline = move.gone, .value = move.value});
       }
     }
-    const auto end = [&](int k) { return schedule.start[k] + graph.time[k]; };
-    const Time next = i + 1 < graph.ops ? end(i + 1) : kNever;
-    order.out[i] = out.Take(end(i), next, -1);
+    order[i] = lane.Take(end(i), end(i + 1), kNone);
   }
-  std::vector<Time> gone(graph.values, 0);
-  for (const Job& job : out.ends()) gone[job.value] = job.ready;
-  Lane back(graph, profile.h2d);
+  for (const Job& job : lane.ends()) (*gone)[job.value] = job.ready;
+  return order;
+}
+
+std::vector<std::vector<int>> OrderBack(const Graph& graph,
+                                        const Schedule& schedule,
+                                        const std::vector<Time>& gone) {
+  const int segments = static_cast<int>(schedule.run.size());
+  std::vector<std::vector<int>> order(segments);
+  Lane lane(graph, graph.profile->h2d);
   Time now = schedule.start[graph.ops - 1] + graph.time[graph.ops - 1];
   for (int g = 0; g < segments; ++g) {
     const int t = g / schedule.passes;
     for (const Move& move : schedule.moves) {
       if (move.asked != g) continue;
-      back.Add({move.back, move.value, gone[move.value]});
+      lane.Add({.deadline = move.back,
+                .value = move.value,
+                .ready = gone[move.value]});
     }
-    const Time next = schedule.start[graph.ops + t] + profile.stages[t].time;
-    order.back[g] = back.Take(now, next, g);
+    const Time next =
+        schedule.start[graph.ops + t] + graph.profile->stages[t].time;
+    order[g] = lane.Take(now, next, g);
     if ((g + 1) % schedule.passes == 0) now = next;
   }
+  return order;
+}
+
+}  // namespace
+
+CopyOrder OrderCopies(const Graph& graph, const Schedule& schedule) {
+  CopyOrder order;
+  order.out.resize(graph.ops);
+  order.back.resize(schedule.run.size());
+  if (schedule.moves.empty()) return order;
+  std::vector<Time> gone(graph.values, 0);
+  order.out = OrderOut(graph, schedule, &gone);
+  order.back = OrderBack(graph, schedule, gone);
   return order;
 }
 

@@ -110,6 +110,23 @@ TEST(IlpTest, IsNeverAboveTheExhaustiveSearchWithCopies) {
       tally.moves, tally.asked, tally.equal, tally.found, tally.worst);
 }
 
+TEST(IlpTest, WithoutLanesNothingChangesByOffload) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const Profile p = RandomNetwork(seed, 8 + seed % 6);
+    const auto graph = CompileGraph(p, true);
+    ASSERT_EQ(graph.status(), absl::OkStatus());
+    IlpOptions options{.budget = KeepPeak(p) * 8 / 10};
+    const auto without = SolveIlp(*graph, options);
+    ASSERT_EQ(without.status(), absl::OkStatus());
+    options.offload = true;
+    const auto with = SolveIlp(*graph, options);
+    ASSERT_EQ(with.status(), absl::OkStatus());
+    EXPECT_EQ(with->bound, without->bound);
+    EXPECT_TRUE(with->actions == without->actions);
+  }
+}
+
 PlanOptions Within(int64_t budget) {
   PlanOptions options;
   options.budget = Bytes{budget};
