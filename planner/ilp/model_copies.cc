@@ -157,7 +157,6 @@ void ModelBuilder::AddTimes() {
     sum += k < graph_.ops ? graph_.time[k]
                           : graph_.profile->stages[k - graph_.ops].time;
   }
-  model_.start.push_back(sum / model_.time_unit);
 }
 
 // Out and back take the time between the release and the use.
