@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "planner/ilp/model_builder.h"
 
@@ -49,7 +50,9 @@ void ModelBuilder::AddLeaves(int v, int g, const std::vector<int>& readers,
     left.pop_back();
     add(k);
   }
-  if (model_.off[v] >= 0) return AddLeavesOfMoved(v, g, left, next);
+  if (model_.off[v] >= 0) {
+    return AddLeavesOfMoved(v, g, std::move(left), next);
+  }
   left.push_back({next, 1});
   left.push_back({model_.stay[g][v], -1});
   left.push_back({made_[g][v], -1});
@@ -60,7 +63,7 @@ void ModelBuilder::AddLeaves(int v, int g, const std::vector<int>& readers,
 // dropped before; it cannot make room by leaving before it counts.
 void ModelBuilder::AddLeavesOfMoved(int v, int g, std::vector<Term> left,
                                     int next) {
-  std::vector<Term> counted = left;
+  std::vector<Term> counted = std::move(left);
   counted.push_back({model_.stay[g][v], -1});
   counted.push_back({made_[g][v], -1});
   std::vector<Term> all = counted;
