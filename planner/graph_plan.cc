@@ -19,7 +19,7 @@ constexpr int64_t kNoPeak = std::numeric_limits<int64_t>::max();
 
 // Sequences of instants are looked at where the gap is above this share of the
 // unmanaged step, below which they seldom help.
-constexpr double kSequenceGap = 0.003;
+constexpr double kSequenceGap = 0.001;
 
 // In this share of the time: half where the search needs little of it.
 double SequenceShare(const Graph& graph) {
