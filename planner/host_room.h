@@ -26,7 +26,8 @@ struct HostRoom {
 // The same of some values only: those released by op `released_from` or a later
 // one that a stage up to `needed_until` needs first after the instant. Those
 // released late had less time to leave, those needed soon have less time to
-// come back.
+// come back: a copy that does not serve the first need is none that a cut
+// counts, because the value is then rebuilt in between.
 struct HostRow {
   HostRoom room;
   int released_from = 0;

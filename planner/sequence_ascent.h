@@ -14,7 +14,8 @@
 // Memory has several rows: bytes, and, beyond the study, values counted in
 // whole multiples of a size (Chvatal and Gomory's rounding), which is what
 // binds where there is room for a few large values and a part of one more. With
-// offload there is the row of bytes alone.
+// offload the rows are of bytes, each of the values for which the lanes had
+// some time or less (planner/host_room.h).
 //
 // On this project's model: a value is had in a window without a price where it
 // is made later, where the script holds it at the window's instant, or where
@@ -23,9 +24,9 @@
 // host and used again from there: a value on the host at an instant was on the
 // device or the host at the one before, or rebuilt between them, so the rows
 // hold, and the bytes that the lanes can have moved by each instant are extra
-// room there (planner/host_room.h). The overhead has a part before all instants
-// and one per window: those of the windows pay for what the cuts rebuild, and
-// each gives a lane time at an instant or does not.
+// room there. The overhead has a part before all instants and one per window:
+// those of the windows pay for what the cuts rebuild, and each gives a lane
+// time at an instant or does not.
 #ifndef EBBTIDE_PLANNER_SEQUENCE_ASCENT_H_
 #define EBBTIDE_PLANNER_SEQUENCE_ASCENT_H_
 

@@ -19,10 +19,12 @@ struct Round {
   int steps;
   double until;
 };
-constexpr Round kRounds[] = {{24, 60, 0.35}, {8, 150, 0.4}, {3, 500, 0.45}};
-constexpr double kLookUntil = 0.3;
+constexpr Round kRounds[] = {{24, 60, 0.4}, {8, 150, 0.43}, {3, 500, 0.45}};
+constexpr double kOneUntil = 0.15;
+constexpr double kLookUntil = 0.35;
 constexpr double kGain = 1.0005;  // less is not worth a look
-// More instants, then decisions, for the best pair, the next, and the third.
+// More instants, then decisions, for the best sequence, the next, and the
+// third.
 constexpr double kLengthenUntil[] = {0.55, 0.92, 0.96};
 constexpr double kBranchUntil[] = {0.9, 0.95, 1};
 
@@ -49,13 +51,19 @@ class SequenceSearch {
   }
 
   SequenceBound Run() {
+    if (stages_.empty()) return bound_;
+    Sequence one{.instants = {stages_[0].instant}};
+    one.start.prices.memory = {{stages_[0].price}};
+    one = Lengthen(std::move(one), kOneUntil);
     ListPairs();
     Look();
     for (const Round& round : kRounds) Climb(round);
+    one.rank = one.start.bound;
+    sequences_.push_back(std::move(one));
     Sort();
-    for (size_t k = 0; k < std::min(pairs_.size(), kPairs); ++k) {
+    for (size_t k = 0; k < std::min(sequences_.size(), kSequences); ++k) {
       if (Closed() || progress_() >= kBranchUntil[k]) break;
-      Branch(Lengthen(pairs_[k], kLengthenUntil[k]), kBranchUntil[k]);
+      Branch(Lengthen(sequences_[k], kLengthenUntil[k]), kBranchUntil[k]);
     }
     return bound_;
   }
@@ -68,8 +76,9 @@ class SequenceSearch {
   };
 
   static constexpr size_t kReruns = 24;  // of a pair
-  static constexpr size_t kPairs = std::size(kBranchUntil);
+  static constexpr size_t kSequences = std::size(kBranchUntil);
   static constexpr size_t kMostInstants = 4;  // before branching
+  static constexpr int kTrySteps = 25;
   static constexpr int kLongSteps = 400;
 
   bool Closed() const { return bound_.overhead >= upper_; }
@@ -79,11 +88,6 @@ class SequenceSearch {
   // branching they seldom give more than that sum.
   void ListPairs() {
     for (const InstantBound& a : stages_) {
-      if (offload_ && a.overhead >= bound_.overhead) {
-        Sequence one{.instants = {a.instant}, .rank = a.overhead * 1.1};
-        one.start.prices.memory = {{a.price}};
-        pairs_.push_back(std::move(one));
-      }
       for (const InstantBound& b : stages_) {
         if (a.instant >= b.instant) continue;
         const Time sum = a.overhead + b.overhead;
@@ -91,7 +95,7 @@ class SequenceSearch {
         Sequence pair{.instants = {a.instant, b.instant}, .rank = sum};
         pair.start.prices.memory = {{a.price}, {b.price}};
         if (b.instant == a.instant + 1 && !offload_) ListReruns(pair);
-        pairs_.push_back(std::move(pair));
+        sequences_.push_back(std::move(pair));
       }
     }
     Sort();
@@ -118,13 +122,13 @@ class SequenceSearch {
                                std::pair(b.first, b.second.instants[1]);
                       });
     for (auto it = reruns.begin(); it != last; ++it) {
-      pairs_.push_back(std::move(it->second));
+      sequences_.push_back(std::move(it->second));
     }
   }
 
   void Sort() {
     std::stable_sort(
-        pairs_.begin(), pairs_.end(),
+        sequences_.begin(), sequences_.end(),
         [](const Sequence& a, const Sequence& b) { return a.rank > b.rank; });
   }
 
@@ -157,18 +161,19 @@ class SequenceSearch {
 
   void Look() {
     size_t looked = 0;
-    for (; looked < pairs_.size() && !Closed(); ++looked) {
-      if (pairs_[looked].rank <= bound_.overhead * kGain) break;
+    for (; looked < sequences_.size() && !Closed(); ++looked) {
+      if (sequences_[looked].rank <= bound_.overhead * kGain) break;
       if (progress_() >= kLookUntil) break;
-      Ascend(pairs_[looked], LookSteps(), kLookUntil);
+      Ascend(sequences_[looked], LookSteps(), kLookUntil);
     }
-    pairs_.resize(std::min(pairs_.size(), std::max(looked, kPairs)));
+    sequences_.resize(
+        std::min(sequences_.size(), std::max(looked, kSequences)));
   }
 
   void Climb(const Round& round) {
     Sort();
-    if (pairs_.size() > round.pairs) pairs_.resize(round.pairs);
-    for (Sequence& pair : pairs_) {
+    if (sequences_.size() > round.pairs) sequences_.resize(round.pairs);
+    for (Sequence& pair : sequences_) {
       if (Closed() || progress_() >= round.until) return;
       const double before = pair.rank;
       Ascend(pair, round.steps, round.until);
@@ -188,7 +193,7 @@ class SequenceSearch {
         if (longer.instants.empty()) continue;
         longer.start.prices = PricesFor(sequence.start.prices,
                                         sequence.instants, longer.instants);
-        Ascend(longer.instants, LookSteps(), until, &longer.start);
+        Ascend(longer.instants, kTrySteps, until, &longer.start);
         if (longer.start.bound > best.start.bound) best = std::move(longer);
       }
       if (best.start.bound <= sequence.start.bound * kGain) break;
@@ -217,7 +222,7 @@ class SequenceSearch {
   const Time upper_;
   const Progress& progress_;
   std::vector<InstantBound> stages_;  // by their bounds, the best first
-  std::vector<Sequence> pairs_;
+  std::vector<Sequence> sequences_;
   SequenceBound bound_;
 };
 
