@@ -1,14 +1,13 @@
 // MakePlan, MakeCurve and Floor: dispatch, and the checks that every plan
 // passes before anybody sees it.
 #include <algorithm>
-#include <exception>
-#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "planner/evaluator.h"
 #include "planner/finish.h"
 #include "planner/graph_plan.h"
+#include "planner/guarded.h"
 #include "planner/hierarchical.h"
 #include "planner/instant.h"
 #include "planner/lanes.h"
@@ -274,20 +273,6 @@ absl::StatusOr<std::vector<CurvePoint>> MakeCurveOrThrow(
   }
   std::reverse(curve.begin(), curve.end());
   return curve;
-}
-
-// The planner runs inside training processes: what it cannot do, memory that
-// it cannot have included, is a status.
-template <class Result>
-Result Guarded(Result (*function)(const Profile&, const PlanOptions&),
-               const Profile& profile, const PlanOptions& options) {
-  try {
-    return function(profile, options);
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("no memory left for the planner");
-  } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat("planner: ", error.what()));
-  }
 }
 
 }  // namespace

@@ -1,12 +1,11 @@
 #include "planner/ilp/checkmate.h"
 
 #include <algorithm>
-#include <exception>
-#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "planner/finish.h"
+#include "planner/guarded.h"
 #include "planner/ilp/mip.h"
 #include "planner/ilp/model.h"
 #include "planner/ilp/schedule.h"
@@ -122,13 +121,7 @@ absl::StatusOr<IlpResult> SolveIlp(const Graph& graph,
 
 absl::StatusOr<Plan> SolveCheckmate(const Profile& profile,
                                     const PlanOptions& options) {
-  try {
-    return SolveOrThrow(profile, options);
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("no memory left for the solver");
-  } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat("solver: ", error.what()));
-  }
+  return Guarded(SolveOrThrow, profile, options);
 }
 
 }  // namespace ebbtide

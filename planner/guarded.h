@@ -1,0 +1,32 @@
+// The planner runs inside training processes, which nothing in it may end.
+// Private to the planner.
+#ifndef EBBTIDE_PLANNER_GUARDED_H_
+#define EBBTIDE_PLANNER_GUARDED_H_
+
+#include <exception>
+#include <new>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "planner/plan.h"
+#include "planner/profile.h"
+
+namespace ebbtide {
+
+// What `function` returns; a bug that throws, or a size of which CheckProfile
+// cannot say that it is too much, becomes a status.
+template <class Result>
+Result Guarded(Result (*function)(const Profile&, const PlanOptions&),
+               const Profile& profile, const PlanOptions& options) {
+  try {
+    return function(profile, options);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory left for the planner");
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("planner: ", error.what()));
+  }
+}
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_GUARDED_H_
