@@ -24,8 +24,12 @@ bool ForEachRead(const Tape& tape, int op_index, Visit visit) {
   return true;
 }
 
-bool CanRunAgain(const TapeOp& op) {
-  return op.verified && !op.info->opaque && !op.parallel_region;
+// Why the op may not run again; nullptr where it may.
+const char* WhyNotAgain(const TapeOp& op) {
+  if (op.info->opaque) return "is never run again";
+  if (op.foreign) return "reads a tensor that is not plain";
+  if (op.parallel_region) return "ran inside a parallel region";
+  return op.verified ? nullptr : "did not repeat its bytes";
 }
 
 bool HasItsVersion(const TapeStorage& storage) {
@@ -51,7 +55,10 @@ class RecipeSearch {
 
   std::optional<Recipe> Find(int target) {
     relied_upon_ = tape_.storages[target].owed;
-    if (tape_.blind && !relied_upon_) return std::nullopt;
+    if (tape_.blind && !relied_upon_) {
+      No(-1, "writes have gone unseen");
+      return std::nullopt;
+    }
     todo_ = {target};
     seen_ = {target};
     while (!todo_.empty()) {
@@ -63,16 +70,25 @@ class RecipeSearch {
     return recipe_;
   }
 
+  // Of the last Find.
+  const NoRecipe& why() const { return why_; }
+
  private:
+  bool No(int op, const char* reason) {
+    why_ = {.op = op, .reason = reason};
+    return false;
+  }
+
   bool AddWriters(int storage) {
     const TapeStorage& wanted = tape_.storages[storage];
-    if (wanted.opaque || wanted.rewritten || wanted.writers.empty()) {
-      return false;
-    }
+    if (wanted.writers.empty()) return No(-1, "made by no op of the pair");
+    const int last = wanted.writers.back();
+    if (wanted.rewritten) return No(last, "has its result rewritten");
     for (int op : wanted.writers) {
       if (!ops_.insert(op).second) continue;
-      if (!CanRunAgain(tape_.ops[op])) return false;
-      if (static_cast<int>(ops_.size()) > max_) return false;
+      const char* refused = WhyNotAgain(tape_.ops[op]);
+      if (refused != nullptr) return No(op, refused);
+      if (static_cast<int>(ops_.size()) > max_) return No(op, "is too far");
       recipe_.ops.push_back(op);
       recipe_.nanoseconds += tape_.ops[op].nanoseconds;
       if (!ForEachRead(tape_, op, [&](int read) {
@@ -81,19 +97,25 @@ class RecipeSearch {
         return false;
       }
     }
-    return true;
+    // Saved inside an op, but none of its outputs.
+    return !wanted.opaque || No(wanted.writers.front(), "does not return it");
   }
 
   bool AddInput(int reader, int storage) {
     const TapeStorage& input = tape_.storages[storage];
-    if (!IsCurrentFor(input, reader)) return false;
+    if (!IsCurrentFor(input, reader)) {
+      return No(reader, "read what was overwritten since");
+    }
     if (!seen_.insert(storage).second) return true;
-    if (!relied_upon_ && (input.doomed || !MayRelyOn(input))) return false;
+    if (!relied_upon_ && (input.doomed || !MayRelyOn(input))) {
+      return No(reader, "reads memory that others may write");
+    }
     if (input.external) {
       // The version counts for the variable, which may have been given other
       // data since (`p.data = other`); what happens to the bytes that are
       // relied upon is seen by every write, and by the witness.
-      return IsThere(input) && (relied_upon_ || HasItsVersion(input));
+      return (IsThere(input) && (relied_upon_ || HasItsVersion(input))) ||
+             No(reader, "reads an input that is gone");
     }
     if (!IsAvailable(input)) todo_.push_back(storage);
     return true;
@@ -106,6 +128,7 @@ class RecipeSearch {
   absl::flat_hash_set<int> seen_;
   absl::flat_hash_set<int> ops_;
   Recipe recipe_;
+  NoRecipe why_;
 };
 
 // One run of a recipe. What it rebuilds for somebody else than itself is put on
@@ -227,6 +250,12 @@ void CheckWitnesses(const Tape& tape, const Recipe& recipe) {
 
 std::optional<Recipe> FindRecipe(const Tape& tape, int storage, int max_ops) {
   return RecipeSearch(tape, max_ops).Find(storage);
+}
+
+std::optional<NoRecipe> WhyNoRecipe(const Tape& tape, int storage) {
+  RecipeSearch search(tape, kMostOps);
+  if (search.Find(storage)) return std::nullopt;
+  return search.why();
 }
 
 std::vector<int> RecipeInputs(const Tape& tape, int storage) {

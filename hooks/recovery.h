@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,12 +25,22 @@ struct Recipe {
   double nanoseconds = 0;
 };
 
+inline constexpr int kMostOps = 4096;
+
 // The recipe of `storage` as if its bytes were gone, from what is available
 // now; nullopt where there is none: an op that is opaque, not verified, or
 // reads a version that has been overwritten since; an input that is gone; more
 // than `max_ops` ops.
 std::optional<Recipe> FindRecipe(const Tape& tape, int storage,
-                                 int max_ops = 4096);
+                                 int max_ops = kMostOps);
+
+// What stands in the way of a recipe: of an op (-1: of none in particular).
+struct NoRecipe {
+  int op = -1;
+  std::string reason;  // goes on after the op's name
+};
+// Nullopt where FindRecipe finds one.
+std::optional<NoRecipe> WhyNoRecipe(const Tape& tape, int storage);
 
 // Re-establishes the invariant for `storage` after its hooks, dependents, data
 // or spill changed. Frees bytes that nobody asks for.

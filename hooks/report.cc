@@ -28,8 +28,31 @@ std::string ClosingLine(const RunReport& r) {
   return line;
 }
 
+namespace {
+
+nlohmann::ordered_json CoverageToJson(const Coverage& c) {
+  auto groups = nlohmann::ordered_json::array();
+  for (const CoverageGroup& group : c.groups) {
+    groups.push_back({{"tier", group.tier},
+                      {"op", group.op},
+                      {"reason", group.reason},
+                      {"bytes", Count(group.bytes)},
+                      {"storages", group.storages}});
+  }
+  return {{"bytes", Count(c.recomputable + c.offload_only + c.kept)},
+          {"recomputable", Count(c.recomputable)},
+          {"offload_only", Count(c.offload_only)},
+          {"kept", Count(c.kept)},
+          {"parameters", Count(c.parameters)},
+          {"outside", Count(c.outside)},
+          {"saves_of_other_threads", c.foreign_saves},
+          {"groups", groups}};
+}
+
+}  // namespace
+
 std::string ReportToJson(const RunReport& r) {
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"peak", Count(r.peak)},
       {"budget", Count(r.budget)},
       {"peak_activations", Count(r.peak_activations)},
@@ -50,6 +73,7 @@ std::string ReportToJson(const RunReport& r) {
       {"state", r.state},
       {"steps_by_state", r.steps_by_state},
       {"reason", r.reason}};
+  if (r.coverage) json["saved"] = CoverageToJson(*r.coverage);
   return json.dump(1);
 }
 

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "hooks/coverage.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -30,6 +32,9 @@ struct RunReport {
   std::string reason;
   double predicted_time = 0;  // seconds; 0: no plan was used
   Bytes predicted_peak{};
+  // Of the last pair that was recorded under a budget and had other ops than
+  // the one before it.
+  std::optional<Coverage> coverage;
 };
 
 // One line for people, without a newline.

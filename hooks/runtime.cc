@@ -186,6 +186,7 @@ void Runtime::BeginPair() {
   in_backward_ = false;
   complete_ = false;
   saves_ = 0;
+  foreign_saves_ = 0;
   steady_run_.reset();
   results_before_ = verifier_.results();
   owner_ = std::this_thread::get_id();
@@ -214,6 +215,7 @@ void Runtime::CloseStep() {
 
 void Runtime::BeginBackward() {
   in_backward_ = true;
+  NoteCoverage();
   // What autograd holds is most here: backward only gives back.
   const BytesByKind live = TheLedger().LiveByKind();
   report_.peak_activations =
@@ -322,6 +324,7 @@ void Runtime::FillReport() {
   report_.bytes_dropped = residency_.counts().bytes_dropped;
   report_.bytes_spilled = residency_.counts().bytes_spilled;
   report_.verified = residency_.counts().verified;
+  if (report_.coverage) report_.coverage->foreign_saves = foreign_saves_;
   report_.state = StateName(state_);
   if (state_ == State::kOff) {
     report_.reason = off_because_;

@@ -59,6 +59,8 @@ class Runtime final : public TapeListener {
   int Remember(Tape* tape, const at::Tensor& tensor, int position);
   c10::Storage Fetch(const std::shared_ptr<Tape>& tape, int storage);
   void Forget(Tape* tape, int storage);
+  // Autograd saves a tensor that no tape takes.
+  void NoteUntaped(const at::Tensor& tensor);
 
   // The allocator: evicts at least one storage, or returns false.
   bool Relieve(Bytes needed);
@@ -108,6 +110,7 @@ class Runtime final : public TapeListener {
   void ChooseCandidate();
   void Sleep(Bytes peak);
   void Wake();
+  void NoteCoverage();
   void FillReport();
   std::string WhyNotBetter() const;
   void BeginWrites(Tape* tape, int op);
@@ -134,6 +137,9 @@ class Runtime final : public TapeListener {
   std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one
   std::atomic<bool> in_pair_ = false;
   bool in_backward_ = false;
+  uint64_t covered_ = 0;  // hash of the tape that the report's coverage is of,
+  int64_t covered_results_ = 0;  // and of the verifier, when it was found
+  std::atomic<int64_t> foreign_saves_ = 0;  // since the last pair began
   // Of the open pair.
   int saves_ = 0;
   uint64_t first_sequence_ = 0;

@@ -89,6 +89,7 @@ void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
 
 std::optional<int> Runtime::NextSave() {
   if (in_pair_ && owner_.load() != std::this_thread::get_id()) {
+    ++foreign_saves_;
     return std::nullopt;
   }
   // Also for the owner of the pair: the thread that runs its backward may end

@@ -61,6 +61,7 @@ void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
   if (plain) tape_ = Runtime::Global().TapeForPack();
   if (tape_ == nullptr) {
     kept_ = tensor.detach();
+    if (!plain) Runtime::Global().NoteUntaped(tensor);
     return;
   }
   if (tensor.is_leaf() && tensor.requires_grad()) kept_ = tensor;

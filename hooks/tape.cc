@@ -87,6 +87,7 @@ int Tape::FindOrAdd(const at::Tensor& tensor) {
   added.version = impl->version_counter();
   added.version_number = added.version->current_version();
   const bool leaf = tensor.requires_grad() && tensor.is_leaf();
+  added.parameter = leaf;
   NoteExternal(storage, leaf, &added);
   if (leaf || added.bytes < kSmallStorage) {
     added.captured = true;

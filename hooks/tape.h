@@ -104,6 +104,7 @@ struct TapeStorage {
   // (parameters, inputs, whatever no observed op produced).
   c10::SmallVector<int, 2> writers;
   bool external = false;
+  bool parameter = false;  // an external leaf that requires grad
   // `data` of an external is held for the life of the tape: leaves, and small
   // tensors that the script may let go.
   bool captured = false;
@@ -163,6 +164,14 @@ struct SaveMark {
   at::ScalarType type = at::ScalarType::Undefined;
 };
 
+// A saved tensor that no tape takes: its bytes, where they are known, the last
+// op begun, and why.
+struct UntapedSave {
+  Bytes bytes{};
+  int op = -1;
+  std::string reason;
+};
+
 // Instants of the backward pass, before the number of ops is known.
 inline constexpr int kStageInstant = 1 << 28;
 
@@ -182,10 +191,11 @@ struct Tape {
   std::vector<TapeStage> stages;
   absl::flat_hash_map<c10::StorageImpl*, int> by_identity;
   std::vector<SaveMark> saves;  // by position
-  int hooks = 0;                // saved tensors alive
-  int owed = 0;                 // storages that are owed
-  uint64_t hash = 0;            // rolling hash of the signatures of its ops
-  double clock = 0;             // sum of nanoseconds of its ops
+  std::vector<UntapedSave> untaped;
+  int hooks = 0;      // saved tensors alive
+  int owed = 0;       // storages that are owed
+  uint64_t hash = 0;  // rolling hash of the signatures of its ops
+  double clock = 0;   // sum of nanoseconds of its ops
   // The tape itself while an op is being recorded on it: another thread may end
   // its pair, and begin the next, before that op has run.
   std::shared_ptr<Tape> recording;

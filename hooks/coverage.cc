@@ -1,0 +1,136 @@
+#include "hooks/coverage.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "allocator/torch_cpu_allocator.h"
+#include "hooks/recovery.h"
+
+namespace ebbtide {
+namespace {
+
+std::string NameOf(const Tape& tape, int op) {
+  return op < 0 ? "" : tape.ops[op].info->name;
+}
+
+std::string MakerOf(const Tape& tape, const TapeStorage& storage) {
+  return storage.writers.empty() ? "no op of the pair"
+                                 : NameOf(tape, storage.writers.back());
+}
+
+// Why a storage cannot leave its place, whatever would bring it back; empty
+// where it can, or has.
+std::string WhyBound(const TapeStorage& storage) {
+  if (storage.bytes < kSmallStorage) return "below 64 KiB";
+  if (!storage.data) return "";
+  if (!IsFromOurAllocator(storage.data)) return "memory of another allocator";
+  if (storage.captured) return "an input of recipes";
+  if (storage.data.use_count() > 1) return "held by the script";
+  return "";
+}
+
+std::string Describe(const Tape& tape, const NoRecipe& why) {
+  const std::string op = NameOf(tape, why.op);
+  return op.empty() ? why.reason : absl::StrCat(op, " ", why.reason);
+}
+
+// Sums by group.
+class Groups {
+ public:
+  void Add(const std::string& tier, const std::string& op,
+           const std::string& reason, Bytes bytes) {
+    CoverageGroup& group = groups_[{tier, op, reason}];
+    group.tier = tier;
+    group.op = op;
+    group.reason = reason;
+    group.bytes += bytes;
+    ++group.storages;
+  }
+
+  std::vector<CoverageGroup> LargestFirst() const {
+    std::vector<CoverageGroup> sorted;
+    for (const auto& [key, group] : groups_) sorted.push_back(group);
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const CoverageGroup& a, const CoverageGroup& b) {
+                       return a.bytes > b.bytes;
+                     });
+    return sorted;
+  }
+
+ private:
+  std::map<std::tuple<std::string, std::string, std::string>, CoverageGroup>
+      groups_;
+};
+
+void Classify(const Tape& tape, int index, bool can_spill, Coverage* coverage,
+              Groups* groups) {
+  const TapeStorage& storage = tape.storages[index];
+  const Bytes bytes{static_cast<int64_t>(storage.bytes)};
+  const std::string bound = WhyBound(storage);
+  if (storage.external) {
+    coverage->outside += bytes;
+    groups->Add("outside", MakerOf(tape, storage),
+                bound.empty() ? "can be offloaded" : bound, bytes);
+    return;
+  }
+  const auto add = [&](const char* tier, const std::string& reason) {
+    groups->Add(tier, MakerOf(tape, storage), reason, bytes);
+  };
+  if (!bound.empty()) {
+    coverage->kept += bytes;
+    add("kept", bound);
+    return;
+  }
+  const auto why = WhyNoRecipe(tape, index);
+  if (!why) {
+    coverage->recomputable += bytes;
+  } else if (can_spill || storage.spill) {
+    coverage->offload_only += bytes;
+    add("offload only", Describe(tape, *why));
+  } else {
+    coverage->kept += bytes;
+    add("kept", absl::StrCat(Describe(tape, *why), ", and no spilling"));
+  }
+}
+
+}  // namespace
+
+Coverage FindCoverage(const Tape& tape, bool can_spill) {
+  Coverage coverage;
+  Groups groups;
+  for (int i = 0; i < static_cast<int>(tape.storages.size()); ++i) {
+    const TapeStorage& storage = tape.storages[i];
+    if (storage.hooks == 0) continue;
+    if (storage.parameter) {
+      coverage.parameters += Bytes{static_cast<int64_t>(storage.bytes)};
+    } else {
+      Classify(tape, i, can_spill, &coverage, &groups);
+    }
+  }
+  for (const UntapedSave& save : tape.untaped) {
+    coverage.kept += save.bytes;
+    groups.Add("kept",
+               save.op < 0 ? "no op of the pair" : NameOf(tape, save.op),
+               save.reason, save.bytes);
+  }
+  coverage.groups = groups.LargestFirst();
+  return coverage;
+}
+
+std::string WhyNotPlain(const at::Tensor& tensor) {
+  if (tensor.layout() != c10::kStrided) {
+    return absl::StrCat("layout ", c10::str(tensor.layout()));
+  }
+  if (!tensor.device().is_cpu()) {
+    return absl::StrCat("device ", tensor.device().str());
+  }
+  if (tensor.is_quantized()) return "quantized";
+  if (tensor.is_inference()) return "made in inference mode";
+  if (tensor.is_conj() || tensor.is_neg())
+    return "lazily conjugated or negated";
+  return "a tensor subclass, or traced";
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,49 @@
+// What can become of the bytes that autograd saved in one pair: which of them
+// the runtime could take away and how they would come back, and of the others
+// which op made them and why they stay.
+#ifndef EBBTIDE_HOOKS_COVERAGE_H_
+#define EBBTIDE_HOOKS_COVERAGE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hooks/tape.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+// Storages of one tier, one maker and one reason.
+struct CoverageGroup {
+  std::string tier;    // "offload only", "kept" or "outside"
+  std::string op;      // that wrote them last; "outside": where they come from
+  std::string reason;  // why they are not recomputed, or why they stay
+  Bytes bytes{};
+  int64_t storages = 0;
+};
+
+// Every storage counts once, however often it was saved.
+struct Coverage {
+  Bytes
+      recomputable{};  // verified recipe; may have been offloaded all the same
+  Bytes offload_only{};
+  Bytes kept{};
+  // What no op of the pair made: parameters, and everything else, of which a
+  // tape cannot tell buffers and inputs from what was made before the pair.
+  Bytes parameters{};
+  Bytes outside{};
+  // Saves by threads that do not own the pair; of those only the number is
+  // known.
+  int64_t foreign_saves = 0;
+  std::vector<CoverageGroup> groups;  // all but the recomputable, largest first
+};
+
+// As things are when the backward begins: what the script holds then is kept.
+Coverage FindCoverage(const Tape& tape, bool can_spill);
+
+// Why `tensor` is not one that a tape takes (IsPlainTensor).
+std::string WhyNotPlain(const at::Tensor& tensor);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_COVERAGE_H_
