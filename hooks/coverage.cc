@@ -83,6 +83,7 @@ void Classify(const Tape& tape, int index, bool can_spill, Coverage* coverage,
     add("kept", bound);
     return;
   }
+  if (!storage.data) coverage->away += bytes;
   const auto why = WhyNoRecipe(tape, index);
   if (!why) {
     coverage->recomputable += bytes;

@@ -28,6 +28,7 @@ struct Coverage {
       recomputable{};  // verified recipe; may have been offloaded all the same
   Bytes offload_only{};
   Bytes kept{};
+  Bytes away{};  // of the first two: had left when the backward began
   // What no op of the pair made: parameters, and everything else, of which a
   // tape cannot tell buffers and inputs from what was made before the pair.
   Bytes parameters{};

@@ -43,6 +43,8 @@ void ReadTags(const c10::OperatorHandle& handle, OpInfo* info) {
         break;
       case at::Tag::nondeterministic_bitwise:
       case at::Tag::dynamic_output_shape:
+        info->dynamic = true;
+        break;
       case at::Tag::data_dependent_output:
         info->opaque = true;
         break;

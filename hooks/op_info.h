@@ -27,6 +27,8 @@ struct OpInfo {
   bool mutates = false;
   // Replaying may give other bytes whatever we do: no recipe contains it.
   bool opaque = false;
+  // The sizes of its outputs depend on bytes, not on geometries alone.
+  bool dynamic = false;
   // Outputs hold no value yet (empty*): captured by alias if small.
   bool uninitialized = false;
   // Overwrites its first argument without reading it (fill_, bernoulli_, ...).

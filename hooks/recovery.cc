@@ -79,11 +79,21 @@ class RecipeSearch {
     return false;
   }
 
+  bool NoAsOpaque(const TapeStorage& wanted) {
+    for (int op : wanted.writers) {
+      const char* refused = WhyNotAgain(tape_.ops[op]);
+      if (refused != nullptr) return No(op, refused);
+    }
+    return No(wanted.writers.front(), "has saved it but does not return it");
+  }
+
   bool AddWriters(int storage) {
     const TapeStorage& wanted = tape_.storages[storage];
     if (wanted.writers.empty()) return No(-1, "made by no op of the pair");
-    const int last = wanted.writers.back();
-    if (wanted.rewritten) return No(last, "has its result rewritten");
+    if (wanted.rewritten) {
+      return No(wanted.writers.back(), "has its result rewritten");
+    }
+    if (wanted.opaque) return NoAsOpaque(wanted);
     for (int op : wanted.writers) {
       if (!ops_.insert(op).second) continue;
       const char* refused = WhyNotAgain(tape_.ops[op]);
@@ -97,8 +107,7 @@ class RecipeSearch {
         return false;
       }
     }
-    // Saved inside an op, but none of its outputs.
-    return !wanted.opaque || No(wanted.writers.front(), "does not return it");
+    return true;
   }
 
   bool AddInput(int reader, int storage) {

@@ -43,6 +43,7 @@ nlohmann::ordered_json CoverageToJson(const Coverage& c) {
           {"recomputable", Count(c.recomputable)},
           {"offload_only", Count(c.offload_only)},
           {"kept", Count(c.kept)},
+      {"away", Count(c.away)},
           {"parameters", Count(c.parameters)},
           {"outside", Count(c.outside)},
           {"saves_of_other_threads", c.foreign_saves},

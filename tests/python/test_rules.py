@@ -134,6 +134,14 @@ def test_r12_what_cannot_be_repeated_is_kept(zygote: Zygote) -> None:
     assert recomputed.replayed > 0
 
 
+def test_r12_sizes_that_depend_on_bytes_are_replayed(zygote: Zygote) -> None:
+    recomputed, spilled = zygote.forced("ends.r12_sizes_by_data")
+    assert idle(recomputed) == set()
+    # Nothing is left that only a copy brings back.
+    groups = [*recomputed.report["saved"]["groups"], *spilled.report["saved"]["groups"]]
+    assert [group for group in groups if group["tier"] == "offload only"] == []
+
+
 def test_r13_autocast(zygote: Zygote) -> None:
     zygote.forced("pairs.r13_autocast")
 

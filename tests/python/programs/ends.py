@@ -313,6 +313,39 @@ def r12_opaque_ops(t: Trial) -> None:
                 del h
 
 
+def r12_sizes_by_data(t: Trial) -> None:
+    """Ops whose outputs are as large as the bytes of their inputs say.
+
+    Shapes of the inputs repeat while those of the outputs change.
+    """
+    w = leaf(ROWS, WIDTH)
+
+    def boolean_index(h: Tensor, limit: float) -> Tensor:
+        return h[h > limit]
+
+    def masked(h: Tensor, limit: float) -> Tensor:
+        return h.masked_select(h > limit)
+
+    def index(h: Tensor, limit: float) -> Tensor:
+        return h[torch.arange(ROWS).flip(0)] * limit
+
+    def places(h: Tensor, limit: float) -> Tensor:
+        row, column = torch.where(h > limit)
+        return h[row, column]
+
+    def repeated(h: Tensor, limit: float) -> Tensor:
+        often = 1 + (h[:, 0] > limit).long()
+        return h.repeat_interleave(often, dim=0)
+
+    for op in (boolean_index, masked, index, places, repeated):
+        for step in range(3):
+            label = f"{op.__name__} {step}"
+            with t.work(label):
+                h = op((w + step).tanh(), 0.2 * step).exp()
+                t.gradients(label, (h * h.sin()).sum(), [w])
+                del h
+
+
 def fits(t: Trial) -> None:
     """A second program in a process: what is left of the first is no burden."""
     model = network()

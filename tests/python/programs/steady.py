@@ -14,14 +14,13 @@ from programs.trial import Trial, data, in_thread, leaf
 
 # mypy: disallow-untyped-calls=False
 
-EVERYTHING = torch.ones(640, 256, dtype=torch.bool)
 UNUSUAL = 8
 STEPS = 12
 
 
 def opaque(h: Tensor) -> Tensor:
-    """Equal values that no recipe gives: a boolean index is never replayed."""
-    return h[EVERYTHING[: len(h)]].view(h.shape)
+    """Equal values that no recipe gives: memory that nobody has filled is read."""
+    return torch.empty_like(h).copy_(h)
 
 
 def layer(h: Tensor, weight: Tensor, scale: float = 1.25) -> Tensor:
