@@ -70,17 +70,17 @@ class Row:
 
     @property
     def share(self) -> float:
-        return 100 * self.managed / self.saved
+        return 100.0 * self.managed / self.saved
 
     @property
     def unexplained(self) -> int:
         """Bytes by which the two counts differ."""
         ours = [self.report[key] for key in ("bytes", "parameters", "outside")]
-        return sum(ours) - self.saved - self.others
+        return sum(map(int, ours)) - self.saved - self.others
 
     @property
     def away(self) -> float:
-        return 100 * self.report["away"] / max(self.managed, 1)
+        return 100.0 * int(self.report["away"]) / max(self.managed, 1)
 
     def groups(self) -> list[str]:
         """What is not recomputable, in words."""

@@ -80,7 +80,7 @@ def train(name: str, file: Path | None, log: Log | None) -> str:
                 if parameter.grad is None:
                     continue
                 add(parameter.grad)
-                parameter -= 0.01 * parameter.grad
+                parameter.sub_(parameter.grad, alpha=0.01)
                 parameter.grad = None
     for buffer in case.model.buffers():
         add(buffer)

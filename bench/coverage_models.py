@@ -8,6 +8,7 @@ by data, messages along the edges of a graph.
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -217,9 +218,7 @@ class GraphNet(nn.Module):
 def classifier(model: nn.Module, pixels: int, batch: int) -> Case:
     images = torch.randn(batch, 3, pixels, pixels)
     labels = torch.randint(models.CLASSES, (batch,))
-    return Case(
-        model, [images, labels], lambda: F.cross_entropy(model(images), labels)
-    )
+    return Case(model, [images, labels], lambda: F.cross_entropy(model(images), labels))
 
 
 def language(model: nn.Module, vocabulary: int, batch: int, length: int) -> Case:
@@ -240,7 +239,7 @@ def gpt2() -> Case:
     shape = GPT2Config(n_layer=4, n_embd=256, n_head=4, loss_type="ForCausalLM")
     model = GPT2LMHeadModel(shape)
     text = torch.randint(shape.vocab_size, (2, 128))
-    held = []
+    held: list[Any] = []
 
     def loss() -> Tensor:
         # As the loops in its manual do: logits and cache live as long as this.

@@ -96,6 +96,16 @@ void Classify(const Tape& tape, int index, bool can_spill, Coverage* coverage,
   }
 }
 
+// Whether a tensor that a tape does take, over the same bytes, is saved too.
+bool IsCounted(const Tape& tape, const UntapedSave& save) {
+  return std::any_of(tape.storages.begin(), tape.storages.end(),
+                     [&](const TapeStorage& storage) {
+                       return storage.hooks > 0 && save.storage != nullptr &&
+                              storage.identity._unsafe_get_target() ==
+                                  save.storage;
+                     });
+}
+
 }  // namespace
 
 Coverage FindCoverage(const Tape& tape, bool can_spill) {
@@ -111,6 +121,7 @@ Coverage FindCoverage(const Tape& tape, bool can_spill) {
     }
   }
   for (const UntapedSave& save : tape.untaped) {
+    if (IsCounted(tape, save)) continue;
     coverage.kept += save.bytes;
     groups.Add("kept",
                save.op < 0 ? "no op of the pair" : NameOf(tape, save.op),

@@ -1,4 +1,7 @@
 // What the runtime notes of the saved tensors of a pair, for the report.
+#include <algorithm>
+#include <utility>
+
 #include "hooks/coverage.h"
 #include "hooks/runtime.h"
 
@@ -6,12 +9,20 @@ namespace ebbtide {
 
 void Runtime::NoteUntaped(const at::Tensor& tensor) {
   if (!in_pair_ || owner_.load() != std::this_thread::get_id()) return;
-  UntapedSave& save = tape_->untaped.emplace_back();
+  UntapedSave save;
   if (tensor.has_storage()) {
+    save.storage = tensor.storage().unsafeGetStorageImpl();
     save.bytes = Bytes{static_cast<int64_t>(tensor.storage().nbytes())};
+    const auto is_same = [&](const UntapedSave& other) {
+      return other.storage == save.storage;
+    };
+    if (std::any_of(tape_->untaped.begin(), tape_->untaped.end(), is_same)) {
+      return;
+    }
   }
   save.op = static_cast<int>(tape_->ops.size()) - 1;
   save.reason = WhyNotPlain(tensor);
+  tape_->untaped.push_back(std::move(save));
 }
 
 void Runtime::NoteCoverage() {

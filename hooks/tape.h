@@ -167,6 +167,7 @@ struct SaveMark {
 // A saved tensor that no tape takes: its bytes, where they are known, the last
 // op begun, and why.
 struct UntapedSave {
+  const void* storage = nullptr;  // identity, while it is saved
   Bytes bytes{};
   int op = -1;
   std::string reason;

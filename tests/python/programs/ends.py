@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from typing import Any
@@ -313,37 +314,28 @@ def r12_opaque_ops(t: Trial) -> None:
                 del h
 
 
-def r12_sizes_by_data(t: Trial) -> None:
-    """Ops whose outputs are as large as the bytes of their inputs say.
+def sized_by_data(op: Callable[[Tensor, float], Tensor]) -> Callable[[Trial], None]:
+    """A case of an op whose outputs are as large as bytes say.
 
-    Shapes of the inputs repeat while those of the outputs change.
+    Shapes of its inputs repeat while those of the outputs change.
     """
-    w = leaf(ROWS, WIDTH)
 
-    def boolean_index(h: Tensor, limit: float) -> Tensor:
-        return h[h > limit]
+    def case(t: Trial) -> None:
+        w = leaf(ROWS, WIDTH)
 
-    def masked(h: Tensor, limit: float) -> Tensor:
-        return h.masked_select(h > limit)
+        def forward(step: int) -> Tensor:
+            h = op((w + step).tanh(), 0.2 * step).exp()
+            return (h * h.sin()).sum()
 
-    def index(h: Tensor, limit: float) -> Tensor:
-        return h[torch.arange(ROWS).flip(0)] * limit
+        t.train([w], forward)
 
-    def places(h: Tensor, limit: float) -> Tensor:
-        row, column = torch.where(h > limit)
-        return h[row, column]
+    return case
 
-    def repeated(h: Tensor, limit: float) -> Tensor:
-        often = 1 + (h[:, 0] > limit).long()
-        return h.repeat_interleave(often, dim=0)
 
-    for op in (boolean_index, masked, index, places, repeated):
-        for step in range(3):
-            label = f"{op.__name__} {step}"
-            with t.work(label):
-                h = op((w + step).tanh(), 0.2 * step).exp()
-                t.gradients(label, (h * h.sin()).sum(), [w])
-                del h
+r12_boolean_index = sized_by_data(lambda h, limit: h[h > limit])
+r12_masked_select = sized_by_data(lambda h, limit: h.masked_select(h > limit))
+r12_index = sized_by_data(lambda h, limit: h[torch.arange(ROWS).flip(0)] * limit)
+r12_nonzero = sized_by_data(lambda h, limit: h[torch.where(h > limit)])
 
 
 def fits(t: Trial) -> None:
