@@ -41,10 +41,10 @@ void ReadTags(const c10::OperatorHandle& handle, OpInfo* info) {
       case at::Tag::nondeterministic_seeded:
         info->random = true;
         break;
-      case at::Tag::nondeterministic_bitwise:
       case at::Tag::dynamic_output_shape:
         info->dynamic = true;
         break;
+      case at::Tag::nondeterministic_bitwise:
       case at::Tag::data_dependent_output:
         info->opaque = true;
         break;
