@@ -38,7 +38,7 @@ class Builder {
   // Small saved tensors are never evicted: like parameters they are always
   // there, and among what plans do not move.
   static bool IsValue(const TapeStorage& storage) {
-    const bool stays = storage.last_pack >= 0 && storage.bytes < kSmallStorage;
+    const bool stays = storage.last_pack >= 0 && storage.bytes < LeastManaged();
     return !storage.external && !storage.writers.empty() && !stays;
   }
 

@@ -23,7 +23,7 @@ std::string MakerOf(const Tape& tape, const TapeStorage& storage) {
 // Why a storage cannot leave its place, whatever would bring it back; empty
 // where it can, or has.
 std::string WhyBound(const TapeStorage& storage) {
-  if (storage.bytes < kSmallStorage) return "below 64 KiB";
+  if (storage.bytes < LeastManaged()) return "too small to be managed";
   if (!storage.data) return "";
   if (!IsFromOurAllocator(storage.data)) return "memory of another allocator";
   if (storage.captured) return "an input of recipes";
@@ -140,8 +140,6 @@ std::string WhyNotPlain(const at::Tensor& tensor) {
   }
   if (tensor.is_quantized()) return "quantized";
   if (tensor.is_inference()) return "made in inference mode";
-  if (tensor.is_conj() || tensor.is_neg())
-    return "lazily conjugated or negated";
   return "a tensor subclass, or traced";
 }
 

@@ -15,8 +15,8 @@ namespace ebbtide {
 
 // Storages of one tier, one maker and one reason.
 struct CoverageGroup {
-  std::string tier;    // "offload only", "kept" or "outside"
-  std::string op;      // that wrote them last; if no tape takes them: saved them
+  std::string tier;  // "offload only", "kept" or "outside"
+  std::string op;    // that wrote them last; if no tape takes them: saved them
   std::string reason;  // why they are not recomputed, or why they stay
   Bytes bytes{};
   int64_t storages = 0;

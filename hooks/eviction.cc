@@ -15,7 +15,7 @@ constexpr double kLeastCost = 2000;
 }  // namespace
 
 bool IsEvictable(const TapeStorage& storage) {
-  return storage.data && storage.bytes >= kSmallStorage && storage.pins == 0 &&
+  return storage.data && storage.bytes >= LeastManaged() && storage.pins == 0 &&
          storage.hooks + storage.dependents > 0 && !storage.captured &&
          storage.data.use_count() == 1 && IsFromOurAllocator(storage.data);
 }

@@ -35,6 +35,11 @@ bool ReturnsNewTensors(const c10::FunctionSchema& schema) {
   return false;
 }
 
+void MakeOpaque(const char* why, OpInfo* info) {
+  info->opaque = true;
+  info->why_opaque = why;
+}
+
 void ReadTags(const c10::OperatorHandle& handle, OpInfo* info) {
   for (at::Tag tag : handle.getTags()) {
     switch (tag) {
@@ -45,8 +50,7 @@ void ReadTags(const c10::OperatorHandle& handle, OpInfo* info) {
         info->dynamic = true;
         break;
       case at::Tag::nondeterministic_bitwise:
-      case at::Tag::data_dependent_output:
-        info->opaque = true;
+        MakeOpaque("is called nondeterministic by PyTorch", info);
         break;
       default:
         break;
@@ -83,13 +87,16 @@ OpInfo* MakeOpInfo(const c10::OperatorName& operator_name) {
   info->mutates = schema.is_mutable();
   info->batch_norm = In(kBatchNorm, base);
   if (info->mutates && !info->batch_norm && !IsPlainInPlace(schema)) {
-    info->opaque = true;
+    MakeOpaque("writes other arguments than its first", info);
   }
   info->uninitialized = absl::StrContains(base, "empty");
   info->overwrites = In(kOverwriting, base);
-  if (info->uninitialized || In(kOpaque, base)) info->opaque = true;
+  if (info->uninitialized) MakeOpaque("gives memory without a value", info);
+  if (In(kOpaque, base)) MakeOpaque("writes unseen by its schema", info);
   // The script's own ops may count, log or draw: they run as often as it says.
-  if (!absl::StartsWith(operator_name.name, "aten::")) info->opaque = true;
+  if (!absl::StartsWith(operator_name.name, "aten::")) {
+    MakeOpaque("is not PyTorch's", info);
+  }
   return info;
 }
 

@@ -29,6 +29,7 @@ struct OpInfo {
   bool opaque = false;
   // The sizes of its outputs depend on bytes, not on geometries alone.
   bool dynamic = false;
+  const char* why_opaque = "";  // for people
   // Outputs hold no value yet (empty*): captured by alias if small.
   bool uninitialized = false;
   // Overwrites its first argument without reading it (fill_, bernoulli_, ...).

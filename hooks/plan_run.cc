@@ -9,7 +9,7 @@ namespace {
 
 // Ever, as far as can be known when it is saved.
 bool MayBeEvicted(const TapeStorage& storage) {
-  return storage.bytes >= kSmallStorage && !storage.external;
+  return storage.bytes >= LeastManaged() && !storage.external;
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Frame {
   const at::RecordFunction* event = nullptr;
   Tape* tape = nullptr;
   int op = -1;
+  bool foreign = false;
 };
 [[gnu::tls_model("initial-exec")]] thread_local Frame frame;
 
@@ -90,6 +91,10 @@ void RecordArgument(const c10::IValue& value, int index, Tape* tape,
       !value.toTensor().unsafeGetTensorImpl()->is_wrapped_number()) {
     argument.kind = Argument::Kind::kTensor;
     argument.tensors.push_back(ArgumentFor(value.toTensor(), tape, op));
+    if (index == 0 && argument.written && !value.toTensor().is_inference()) {
+      op->version = value.toTensor().unsafeGetTensorImpl()->version_counter();
+      op->version_number = op->version->current_version();
+    }
   } else if (value.isTensorList()) {
     argument.kind = Argument::Kind::kTensors;
     for (const at::Tensor& tensor : value.toTensorVector()) {
@@ -177,6 +182,7 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
   }
   frame = {.event = &event, .tape = tape, .op = index};
   listener->OnOpBegin(tape, index);
+  frame.foreign = tape->ops[index].foreign;
 }
 
 void Start(const at::RecordFunction& event) {
@@ -208,18 +214,25 @@ void End(const at::RecordFunction& event) {
 
 // The op runs, but is not on the tape.
 void Abandon(const at::RecordFunction& event) {
-  frame = Frame();
+  if (frame.event == &event) frame = Frame();
   ReportWrites(event, &TapeListener::OnUnseenWrite);
 }
 
 std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
-  if (Busy::IsSet() || frame.event != nullptr) return nullptr;
+  if (Busy::IsSet() || (frame.event != nullptr && !frame.foreign)) {
+    return nullptr;
+  }
   // Inference mode looks like that too, and its writes count.
   if (IsBelowAutograd() && !c10::InferenceMode::is_enabled()) return nullptr;
   const RuntimeLock lock;
   const Busy busy;
   try {
-    Start(event);
+    if (frame.event != nullptr) {
+      // What a wrapped tensor holds is written by an op inside the op.
+      ReportWrites(event, &TapeListener::OnForeignWrite);
+    } else {
+      Start(event);
+    }
   } catch (const c10::OutOfMemoryError&) {
     // Of a copy of ours; the program's own op has not asked for anything yet.
     Abandon(event);

@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/outside.h"
 #include "hooks/replay.h"
@@ -26,7 +27,7 @@ bool ForEachRead(const Tape& tape, int op_index, Visit visit) {
 
 // Why the op may not run again; nullptr where it may.
 const char* WhyNotAgain(const TapeOp& op) {
-  if (op.info->opaque) return "is never run again";
+  if (op.info->opaque) return op.info->why_opaque;
   if (op.foreign) return "reads a tensor that is not plain";
   if (op.parallel_region) return "ran inside a parallel region";
   return op.verified ? nullptr : "did not repeat its bytes";
@@ -41,12 +42,6 @@ bool IsThere(const TapeStorage& storage) {
   if (IsAvailable(storage)) return true;
   const auto impl = storage.identity.lock();
   return impl && impl->nbytes() == storage.bytes;
-}
-
-// The version of `storage` that op `reader` read is the one it has now.
-bool IsCurrentFor(const TapeStorage& storage, int reader) {
-  if (storage.rewritten) return false;
-  return storage.writers.empty() || storage.writers.back() <= reader;
 }
 
 class RecipeSearch {

@@ -30,7 +30,8 @@ inline constexpr int kMostOps = 4096;
 // The recipe of `storage` as if its bytes were gone, from what is available
 // now; nullopt where there is none: an op that is opaque, not verified, or
 // reads a version that has been overwritten since; an input that is gone; more
-// than `max_ops` ops.
+// than `max_ops` ops. `why`: is told for people which op stands in the way, and
+// how ("nonzero: the shape of its output depends on data").
 std::optional<Recipe> FindRecipe(const Tape& tape, int storage,
                                  int max_ops = kMostOps);
 

@@ -27,7 +27,10 @@ struct RunReport {
   int64_t bytes_spilled = 0;
   int64_t verified = 0;    // rebuilt storages compared with what was dropped
   int64_t mismatches = 0;  // of those, different
-  std::string state;       // at the end
+  // Bytes that could not be dropped where memory was short, by what stood in
+  // the way (recovery.h).
+  std::map<std::string, int64_t> not_replayable;
+  std::string state;  // at the end
   std::map<std::string, int64_t> steps_by_state;
   std::string reason;
   double predicted_time = 0;  // seconds; 0: no plan was used

@@ -82,6 +82,7 @@ bool Runtime::WantsHooks() const {
 
 absl::Status Runtime::Start(const Settings& settings) {
   settings_ = settings;
+  SetLeastManaged(Count(settings.min_bytes));
   if (!settings.record.empty()) {
     absl::Status opened =
         RunLog::Global().Open(settings.record, settings.record_limit);
@@ -216,6 +217,7 @@ void Runtime::CloseStep() {
 void Runtime::BeginBackward() {
   in_backward_ = true;
   NoteCoverage();
+  NoteKept();
   // What autograd holds is most here: backward only gives back.
   const BytesByKind live = TheLedger().LiveByKind();
   report_.peak_activations =

@@ -111,12 +111,16 @@ class Runtime final : public TapeListener {
   void Sleep(Bytes peak);
   void Wake();
   void NoteCoverage();
+  // Books what could not be dropped of a pair that is over its budget.
+  void NoteKept();
   void FillReport();
   std::string WhyNotBetter() const;
   void BeginWrites(Tape* tape, int op);
   int StorageToSave(Tape* tape, const at::Tensor& tensor) const;
   bool IsMoot(const Tape& tape, int op) const;
   bool IsToBeTried(const TapeOp& op) const;
+  void NoteOp(Tape* tape, int op, const std::vector<at::Tensor>& outputs);
+  void NoteCopy(Tape* tape, int op, int copy);
   void NoteOutputs(Tape* tape, int op, const std::vector<at::Tensor>& outputs);
 
   std::atomic<State> state_ = State::kOff;

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "allocator/torch_cpu_allocator.h"
+#include "hooks/recovery.h"
 #include "hooks/runtime.h"
 #include "planner/least_peak.h"
 #include "planner/size.h"
@@ -44,6 +46,30 @@ void Runtime::TellFloor() {
   }
   Say(absl::StrCat(floor_, "; ", advice,
                    "; training goes on above the budget"));
+}
+
+void Runtime::NoteKept() {
+  if (!settings_.budget ||
+      HostAllocator::Global().ledger().Peak() <= *settings_.budget) {
+    return;
+  }
+  if (state_ == State::kSteady) return;
+  for (int i = 0; i < static_cast<int>(tape_->storages.size()); ++i) {
+    const TapeStorage& storage = tape_->storages[i];
+    if (storage.hooks == 0 || storage.external || storage.owed ||
+        storage.bytes < LeastManaged()) {
+      continue;
+    }
+    const std::optional<NoRecipe> none = WhyNoRecipe(*tape_, i);
+    if (!none && IsEvictable(storage)) continue;
+    std::string why = "held by the script";
+    if (none) {
+      const std::string op =
+          none->op < 0 ? "input" : tape_->ops[none->op].info->name;
+      why = absl::StrCat(op, " ", none->reason);
+    }
+    report_.not_replayable[why] += storage.bytes;
+  }
 }
 
 // What stood in the way of the budget or of a plan.

@@ -15,6 +15,7 @@
 #include "hooks/replay.h"
 #include "hooks/runtime.h"
 #include "hooks/runtime_lock.h"
+#include "hooks/twin.h"
 
 namespace ebbtide {
 namespace {
@@ -63,14 +64,28 @@ std::optional<TapeStorage::Writer> WriterOf(const at::Tensor& written) {
                              .name = "torch::autograd::CopySlices"};
 }
 
+// Small memory without a value that nobody has looked at: held as an input for
+// the case that it is filled behind our back.
+bool IsUntouchedEmpty(const Tape& tape, const TapeStorage& storage) {
+  return storage.external && storage.writers.size() == 1 &&
+         tape.ops[storage.writers[0]].info->uninitialized &&
+         storage.hooks == 0 && storage.dependents == 0;
+}
+
 void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
   TapeOp& op = tape->ops[op_index];
   TapeStorage& storage = tape->storages[argument.storage];
   const bool first = !op.arguments.empty() &&
                      !op.arguments[0].tensors.empty() &&
                      &argument == &op.arguments[0].tensors[0];
-  if (first && op.info->overwrites && !storage.external &&
-      CoversStorage(argument, storage)) {
+  const bool whole =
+      first && op.info->overwrites && CoversStorage(argument, storage);
+  if (whole && IsUntouchedEmpty(*tape, storage)) {
+    storage.external = storage.captured = false;
+    storage.version.reset();
+    storage.data = c10::Storage();
+  }
+  if (whole && !storage.external) {
     op.fresh_self = true;
     storage.writers.clear();
     storage.opaque = false;
@@ -137,7 +152,11 @@ int Runtime::StorageToSave(Tape* tape, const at::Tensor& tensor) const {
   // Unseen inside an op: one of its outputs, or a temporary of its own; which
   // of them shows when it ends.
   const int op = CurrentOp(tape);
-  if (op >= 0) return tape->AddProduced(bytes, op);
+  if (op >= 0) {
+    const int added = tape->AddProduced(bytes, op);
+    tape->storages[added].copy_of = FindOverwritten(*tape, op, bytes);
+    return added;
+  }
   const bool leaf = tensor.is_leaf() && tensor.requires_grad();
   return state_ == State::kSteady && !leaf ? tape->AddUnknown(bytes)
                                            : tape->FindOrAdd(tensor);
@@ -167,7 +186,7 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   mark.elements = tensor.numel();
   mark.type = tensor.scalar_type();
   storage.packed_at = tape->clock;
-  if (storage.bytes >= kSmallStorage && !storage.external) {
+  if (storage.bytes >= LeastManaged() && !storage.external) {
     HostAllocator::Global().ledger().Retag(bytes.data(), Kind::kSaved);
   }
   return index;
@@ -303,17 +322,35 @@ void Runtime::OnOpEnd(Tape* tape, int index,
     tape->ops.pop_back();
     return;
   }
-  TapeOp& op = tape->ops[index];
+  tape->ops[index].version.reset();
+  std::vector<int> copies;
   for (int i = static_cast<int>(tape->storages.size()) - 1; i >= 0; --i) {
     TapeStorage& storage = tape->storages[i];
     if (storage.writers.empty() || storage.writers[0] != index) break;
-    // Saved inside the op, but not an output: nothing rebuilds it.
-    const bool output =
-        std::find(op.outputs.begin(), op.outputs.end(), i) != op.outputs.end();
-    if (!output) storage.opaque = true;
+    const auto& made = tape->ops[index].outputs;
+    if (std::find(made.begin(), made.end(), i) != made.end()) continue;
+    // Saved inside the op, but not an output: nothing else rebuilds it.
+    if (storage.copy_of >= 0 && tape == tape_.get()) {
+      copies.push_back(i);
+    } else {
+      storage.opaque = true;
+    }
   }
   // Its pair is over: nothing is measured, and nothing verified, any more.
   if (tape != tape_.get()) return;
+  NoteOp(tape, index, outputs);
+  for (int copy : copies) NoteCopy(tape, index, copy);
+  residency_.Reap();
+  residency_.SetPosition(tape, tape->clock);
+  if (plan_run_ == nullptr) return;
+  const int ops = tape->ops.size();
+  for (int i = index; i < ops; ++i) plan_run_->OnOpEnd(i);
+}
+
+// What has been measured and found out of an op that has just run.
+void Runtime::NoteOp(Tape* tape, int index,
+                     const std::vector<at::Tensor>& outputs) {
+  TapeOp& op = tape->ops[index];
   watch_.EndOp(index);
   tape->clock += op.nanoseconds;
   op.hash = tape->hash = HashOp(*tape, op);
@@ -325,9 +362,17 @@ void Runtime::OnOpEnd(Tape* tape, int index,
     op.gaps = verifier_.GapsOf(op);
   }
   preimage_ = c10::Storage();
-  residency_.Reap();
-  residency_.SetPosition(tape, tape->clock);
-  if (plan_run_ != nullptr) plan_run_->OnOpEnd(index);
+}
+
+void Runtime::NoteCopy(Tape* tape, int index, int copy) {
+  const int first = tape->ops.size();
+  if (!AddTwins(tape, index, copy)) {
+    tape->storages[copy].opaque = true;
+    return;
+  }
+  for (int i = first; i < static_cast<int>(tape->ops.size()); ++i) {
+    tape->ops[i].hash = tape->hash = HashOp(*tape, tape->ops[i]);
+  }
 }
 
 void Runtime::OnForeignWrite(const at::Tensor& tensor) {

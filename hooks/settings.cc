@@ -134,6 +134,15 @@ absl::Status ReadVerify(Settings* settings) {
   return absl::OkStatus();
 }
 
+absl::Status ReadMinBytes(Settings* settings) {
+  const char* text = Get("EBBTIDE_MIN_BYTES");
+  if (text == nullptr) return absl::OkStatus();
+  const auto size = ParseSize(text);
+  if (!size.ok()) return Named("EBBTIDE_MIN_BYTES", text, size.status());
+  settings->min_bytes = *size;
+  return absl::OkStatus();
+}
+
 absl::Status ReadLog(Settings* settings) {
   const char* log = Get("EBBTIDE_LOG");
   if (log == nullptr) return absl::OkStatus();
@@ -155,7 +164,8 @@ absl::Status ReadLog(Settings* settings) {
 
 absl::StatusOr<Settings> SettingsFromEnvironment() {
   Settings settings;
-  for (auto read : {ReadBudget, ReadSpill, ReadRecord, ReadVerify, ReadLog}) {
+  for (auto read :
+       {ReadBudget, ReadSpill, ReadRecord, ReadVerify, ReadMinBytes, ReadLog}) {
     const absl::Status status = read(&settings);
     if (!status.ok()) return status;
   }

@@ -17,9 +17,10 @@ struct Settings {
   Bytes spill_limit{int64_t{1} << 60};  // EBBTIDE_SPILL_LIMIT
   std::string record;                   // EBBTIDE_RECORD=FILE[,max=SIZE]
   Bytes record_limit{int64_t{1} << 30};
-  std::string report;        // EBBTIDE_REPORT
-  bool strict = false;       // EBBTIDE_STRICT
-  int64_t verify_every = 0;  // EBBTIDE_VERIFY; 1: all, 0: no re-checks
+  std::string report;         // EBBTIDE_REPORT
+  bool strict = false;        // EBBTIDE_STRICT
+  int64_t verify_every = 0;   // EBBTIDE_VERIFY; 1: all, 0: no re-checks
+  Bytes min_bytes{64 << 10};  // EBBTIDE_MIN_BYTES: smallest storage managed
   enum class Log { kOff, kLine, kDebug };
   Log log = Log::kLine;  // EBBTIDE_LOG
 };

@@ -5,6 +5,14 @@
 #include "hooks/outside.h"
 
 namespace ebbtide {
+namespace {
+
+size_t least_managed = 64 << 10;
+
+}  // namespace
+
+size_t LeastManaged() { return least_managed; }
+void SetLeastManaged(size_t bytes) { least_managed = bytes; }
 
 Geometry GeometryOf(const at::Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
@@ -39,7 +47,6 @@ bool IsPlainTensor(const at::Tensor& tensor) {
   }
   static const c10::DispatchKeySet kForeign(
       {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
-       c10::DispatchKey::Conjugate, c10::DispatchKey::Negative,
        c10::DispatchKey::ZeroTensor, c10::DispatchKey::Functionalize,
        c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::Batched,
        c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Fake});

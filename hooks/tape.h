@@ -32,8 +32,14 @@
 
 namespace ebbtide {
 
-// Storages below this size are never evicted.
+// Externals below this size are held, or copied, for the recipes that read
+// them.
 inline constexpr size_t kSmallStorage = 64 << 10;
+
+// Storages below this size are never evicted: EBBTIDE_MIN_BYTES.
+size_t LeastManaged();
+// Before the first tape.
+void SetLeastManaged(size_t bytes);
 
 // How a tensor lies in its storage.
 struct Geometry {
@@ -47,8 +53,9 @@ Geometry GeometryOf(const at::Tensor& tensor);
 // A detached tensor of that geometry over `storage`.
 at::Tensor MakeTensor(const c10::Storage& storage, const Geometry& geometry);
 
-// A dense strided CPU tensor whose bytes are the whole truth about it: not
-// lazily conjugated or negated, not a subclass, not traced, not functional.
+// A dense strided CPU tensor whose bytes and geometry are the whole truth about
+// it: not a subclass, not traced, not functional. That it is lazily conjugated
+// or negated is among the keys of its geometry.
 bool IsPlainTensor(const at::Tensor& tensor);
 
 // A tensor argument: index of its storage, or -1 for an undefined tensor.
@@ -89,6 +96,9 @@ struct TapeOp {
   bool verified = false;
   // What it leaves unwritten, where that is known; nullptr: nothing.
   std::shared_ptr<const OutputGaps> gaps;
+  // Of its first argument before the op, where it writes that; while it runs.
+  std::optional<c10::VariableVersion> version;
+  uint32_t version_number = 0;
   double nanoseconds = 0;
   // Peaks while it ran of what plans do not move (see planner/profile.h): all
   // of it, and what was beyond its arguments and outputs.
@@ -110,6 +120,8 @@ struct TapeStorage {
   bool captured = false;
   // Written by something that no recipe can repeat.
   bool opaque = false;
+  // The storage whose earlier content this one has (hooks/twin.h), or -1.
+  int copy_of = -1;
   // What autograd takes for the maker of a variable since an in-place op wrote
   // it, for error messages. A name, not the node: that would hold what the node
   // has saved.
@@ -218,6 +230,12 @@ struct Tape {
 // True where bytes of the storage can be had at once or from the spill file.
 inline bool IsAvailable(const TapeStorage& storage) {
   return storage.data || storage.spill;
+}
+
+// The content of `storage` that op `reader` read is the one it has now.
+inline bool IsCurrentFor(const TapeStorage& storage, int reader) {
+  if (storage.rewritten) return false;
+  return storage.writers.empty() || storage.writers.back() <= reader;
 }
 
 // What the recipe of the storage leaves unwritten; nullptr: nothing.

@@ -12,7 +12,8 @@ bool BitwiseEqual(const at::Tensor& a, const at::Tensor& b) {
   if (a.defined() != b.defined()) return false;
   if (!a.defined()) return true;
   if (a.dtype() != b.dtype() || a.sizes() != b.sizes() ||
-      a.strides() != b.strides() || a.storage_offset() != b.storage_offset()) {
+      a.strides() != b.strides() || a.storage_offset() != b.storage_offset() ||
+      a.is_conj() != b.is_conj() || a.is_neg() != b.is_neg()) {
     return false;
   }
   const bool dense = a.is_non_overlapping_and_dense();
@@ -72,6 +73,7 @@ bool SameLayout(const std::vector<at::Tensor>& a,
     if (a[i].dtype() != b[i].dtype() || a[i].sizes() != b[i].sizes() ||
         a[i].strides() != b[i].strides() ||
         a[i].storage_offset() != b[i].storage_offset() ||
+        a[i].is_conj() != b[i].is_conj() || a[i].is_neg() != b[i].is_neg() ||
         a[i].storage().nbytes() != b[i].storage().nbytes()) {
       return false;
     }

@@ -48,6 +48,7 @@ def test_a_bad_budget_is_one_line(zygote: Zygote, budget: str, names: str) -> No
     [
         ("EBBTIDE_SPILL_LIMIT", "much"),
         ("EBBTIDE_VERIFY", "never"),
+        ("EBBTIDE_MIN_BYTES", "few"),
         ("EBBTIDE_LOG", "loud"),
         ("EBBTIDE_RECORD", "run.ebbtide,max=big"),
     ],

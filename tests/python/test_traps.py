@@ -81,6 +81,21 @@ def test_trap_writes_are_seen_wherever_they_happen(zygote: Zygote, case: str) ->
     zygote.forced(f"writes.{case}")
 
 
+def test_trap_writes_through_conjugates_are_seen(zygote: Zygote) -> None:
+    zygote.forced("writes.written_through_lazy_views")
+
+
+@pytest.mark.parametrize("case", ["shapes_that_depend_on_data", "conjugated_arguments"])
+def test_nothing_is_kept_but_for_a_reason(zygote: Zygote, case: str) -> None:
+    recomputed, _ = zygote.forced(f"traps.{case}")
+    assert recomputed.report["not_replayable"] == {}
+
+
+def test_what_cannot_be_replayed_is_reported(zygote: Zygote) -> None:
+    done = zygote.recomputed("traps.ops_of_the_script_run_once")
+    assert any("is not PyTorch's" in why for why in done.report["not_replayable"])
+
+
 def test_trap_storages_change_their_size(zygote: Zygote) -> None:
     zygote.forced("writes.storages_that_change_size")
 

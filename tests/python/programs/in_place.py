@@ -222,3 +222,43 @@ def r05_parameters_written_before_backward(t: Trial) -> None:
                 b.add_(1)
                 w.mul_(0.5)
             t.gradients(label, loss, [w, b])
+
+
+def saved_before_the_write(t: Trial) -> None:
+    """Autograd saves a copy of what these ops overwrite, which no op gives."""
+    w, row = leaf(ROWS, WIDTH), leaf(WIDTH, seed=2)
+
+    def forward(step: int) -> Tensor:
+        h = (w * (step + 1)).add_(row)
+        h = nnf.silu(h, inplace=True).mul_(row)
+        g = h * 2
+        g[: ROWS // 2].sin_()  # of a part: that copy is kept
+        g.pow_(2)
+        return (g * h.detach()).cos_().mean()
+
+    t.train([w, row], forward, steps=9)
+
+
+def activations_in_place(t: Trial) -> None:
+    w = leaf(WIDTH, WIDTH, low=-0.1, high=0.1)
+    x = data(4 * ROWS, WIDTH)
+
+    def forward(step: int) -> Tensor:
+        h = x + step
+        for _ in range(6):
+            h = nnf.silu(h @ w, inplace=True)
+        return h.square().mean()
+
+    t.train([w], forward, steps=9)
+
+
+def inputs_of_copies_written(t: Trial) -> None:
+    """What made the overwritten bytes has changed since: the copy comes first."""
+    w = leaf(ROWS, WIDTH)
+    buffer = data(ROWS, WIDTH, seed=3)
+    for step in range(3):
+        h = nnf.silu(w + buffer, inplace=True)
+        torch.empty(1 << 20)  # drops the copy of `w + buffer`
+        with torch.no_grad():
+            buffer.mul_(1.5)
+        t.gradients(f"step {step}", (h * h.exp()).sum(), [w])

@@ -237,3 +237,28 @@ def control(t: Trial) -> None:
         model.parameters(),
         lambda step: nnf.cross_entropy(model(x + step), torch.arange(8)),
     )
+
+
+def shapes_that_depend_on_data(t: Trial) -> None:
+    w = leaf(ROWS, WIDTH)
+    for step in range(3):
+        a = (w * (step + 1)).tanh()
+        mask = a.detach() > 0.1 * step
+        kept = a[mask].exp()
+        picked = torch.masked_select(a, mask).sin()
+        rows = a[mask.any(1).nonzero()[:, 0]].cos()
+        loss = (kept * kept.exp()).sum() + (picked * kept).sum() + rows.square().sum()
+        del a, kept, picked, rows
+        torch.empty(1 << 20)
+        t.gradients(f"step {step}", loss, [w])
+
+
+def conjugated_arguments(t: Trial) -> None:
+    real, imaginary = leaf(ROWS, ROWS, seed=1), leaf(ROWS, ROWS, seed=2)
+    for step in range(2):
+        a = torch.complex(real, imaginary).sin()
+        b = (a.mH @ a.conj() * a.conj().imag).exp()
+        loss = torch.view_as_real(b * b.mH).sum()
+        del a, b
+        torch.empty(1 << 20)
+        t.gradients(f"step {step}", loss, [real, imaginary])

@@ -138,3 +138,18 @@ def leaf_given_other_data(t: Trial) -> None:
         loss = (other.tanh().exp() * other.sin()).sum()
         other.data = torch.zeros(ROWS, WIDTH)
         t.gradients(f"leaf {step}", loss, [other])
+
+
+def written_through_lazy_views(t: Trial) -> None:
+    """Views that are not dense tensors share the bytes of one."""
+    w = leaf(ROWS, WIDTH)
+    for name in ("batched", "conjugate", "negative"):
+        a = torch.complex(data(ROWS, WIDTH, seed=1), data(ROWS, WIDTH, seed=2))
+        loss = torch.view_as_real((a + w).sin().exp()).sum()
+        torch.empty(1 << 20)  # drops `a + w`, which reads `a`
+        lazy = a.conj()
+        if name == "batched":
+            torch.vmap(lambda row: row.mul_(2))(a)
+        else:
+            (lazy if name == "conjugate" else lazy.imag).mul_(2)
+        t.gradients(name, loss, [w])

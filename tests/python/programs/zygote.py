@@ -113,7 +113,8 @@ def serve(job: dict[str, Any]) -> None:
 
 def main() -> None:
     # Many parts of torch import this when they are first used: once is enough.
-    importlib.import_module("torch._dynamo")
+    for module in ("torch._dynamo", *sys.argv[1:]):
+        importlib.import_module(module)
     gc.freeze()  # a child's collections leave what was imported alone
     with contextlib.suppress(KeyboardInterrupt):
         for line in sys.stdin:
