@@ -4,7 +4,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/outside.h"
 #include "hooks/replay.h"
