@@ -1,11 +1,10 @@
 #include "allocator/host_allocator.h"
 
-#include <malloc.h>
-
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <new>
+
+#include "allocator/small_blocks.h"
 
 namespace ebbtide {
 namespace {
@@ -20,7 +19,7 @@ class HandlerScope {
 };
 
 struct FreeBlock {
-  void operator()(void* block) const { free(block); }
+  void operator()(void* block) const { FreeSmallBlock(block); }
 };
 
 }  // namespace
@@ -38,9 +37,9 @@ void* HostAllocator::Allocate(size_t size, Kind kind) {
                          kind);
   }
   if (size == 0) return nullptr;
-  void* block = nullptr;
-  if (posix_memalign(&block, kAlignment, size) != 0) return nullptr;
-  const Bytes usable{static_cast<int64_t>(malloc_usable_size(block))};
+  void* const block = AllocateSmallBlock(size);
+  if (block == nullptr) return nullptr;
+  const Bytes usable{static_cast<int64_t>(UsableBytes(block))};
   if (!ledger_.TryTake(usable)) CountSmall(block, usable);
   return block;
 }
@@ -74,8 +73,8 @@ void* HostAllocator::AllocateLarge(Bytes size, Kind kind) {
 }
 
 void HostAllocator::FreeSmall(void* block) {
-  const Bytes usable{static_cast<int64_t>(malloc_usable_size(block))};
-  free(block);
+  const Bytes usable{static_cast<int64_t>(UsableBytes(block))};
+  FreeSmallBlock(block);
   ledger_.Give(usable);
 }
 

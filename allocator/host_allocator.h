@@ -1,6 +1,6 @@
-// Memory for tensors on the CPU when RAM is the device tier: small blocks from
-// the C library, large ones from the arena, all of them in the ledger, and the
-// budget kept by asking for evictions.
+// Memory for tensors on the CPU when RAM is the device tier: small blocks one
+// by one, large ones from the arena, all of them in the ledger, and the budget
+// kept by asking for evictions.
 //
 // A large block counts as the whole pages it takes, a small one as what malloc
 // gave. What is live and what is retained for reuse stay within the budget
