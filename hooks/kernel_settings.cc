@@ -113,7 +113,7 @@ void Apply(const KernelSettings& settings) {
 
 }  // namespace
 
-KernelSettings CurrentKernelSettings() {
+KernelSettings CurrentKernelSettings(bool precision) {
   const at::Context& context = at::globalContext();
   KernelSettings settings;
   uint32_t bit = 1;
@@ -122,7 +122,7 @@ KernelSettings CurrentKernelSettings() {
     bit <<= 1;
   }
   settings.float_mode = FloatMode();
-  for (size_t i = 0; i < settings.precision.size(); ++i) {
+  for (size_t i = 0; precision && i < settings.precision.size(); ++i) {
     settings.precision[i] = Precision(Float32Backend::MKLDNN, kOneDnnOps[i]);
   }
   settings.default_type = c10::get_default_dtype_as_scalartype();
@@ -148,20 +148,23 @@ KernelSettingsScope::Precisions KernelSettingsScope::OwnPrecisions() {
 }
 
 KernelSettingsScope::KernelSettingsScope(const KernelSettings& settings)
-    : outer_(CurrentKernelSettings()), differ_(!(settings == outer_)) {
+    : precise_(settings.precision[0] != KernelSettings::kUnread),
+      outer_(CurrentKernelSettings(precise_)),
+      differ_(!(settings == outer_)) {
   if (!differ_) return;
+  Apply(settings);
+  if (!precise_) return;
   precisions_ = OwnPrecisions();
   SetSlot(0, kNone);
   SetSlot(1, kNone);
   for (size_t i = 0; i < settings.precision.size(); ++i) {
     SetSlot(kFirstOp + static_cast<int>(i), settings.precision[i]);
   }
-  Apply(settings);
 }
 
 KernelSettingsScope::~KernelSettingsScope() {
   if (!differ_) return;
-  for (size_t i = 0; i < precisions_.size(); ++i) {
+  for (size_t i = 0; precise_ && i < precisions_.size(); ++i) {
     SetSlot(static_cast<int>(i), precisions_[i]);
   }
   Apply(outer_);

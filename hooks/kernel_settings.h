@@ -22,7 +22,9 @@ struct KernelSettings {
   // Rounding, flush-to-zero and denormals-are-zero of this thread.
   uint32_t float_mode = 0;
   // What oneDNN may round float32 to: convolutions, recurrent nets, products.
-  std::array<int8_t, 3> precision = {};
+  // kUnread for ops that do none of these: any will do.
+  static constexpr int8_t kUnread = -1;
+  std::array<int8_t, 3> precision = {kUnread, kUnread, kUnread};
   at::ScalarType default_type = at::ScalarType::Float;
 
   bool operator==(const KernelSettings&) const = default;
@@ -35,8 +37,9 @@ struct KernelSettings {
   }
 };
 
-// Those of this thread, now.
-KernelSettings CurrentKernelSettings();
+// Those of this thread, now; `precision` on demand, since reading it takes
+// longer than all else.
+KernelSettings CurrentKernelSettings(bool precision);
 
 // While it lives, `settings` hold; those of before come back.
 class KernelSettingsScope {
@@ -51,6 +54,7 @@ class KernelSettingsScope {
   using Precisions = std::array<int8_t, 5>;
   static Precisions OwnPrecisions();
 
+  const bool precise_;
   const KernelSettings outer_;
   const bool differ_;
   Precisions precisions_ = {};

@@ -46,6 +46,9 @@ void ReadTags(const c10::OperatorHandle& handle, OpInfo* info) {
       case at::Tag::nondeterministic_seeded:
         info->random = true;
         break;
+      case at::Tag::pointwise:
+        info->pointwise = true;
+        break;
       case at::Tag::dynamic_output_shape:
         info->dynamic = true;
         break;

@@ -23,6 +23,9 @@ struct OpInfo {
   bool computes = true;
   // Draws from a generator, as far as its tags know.
   bool random = false;
+  // Each element of the result is made of the elements at its place: no sums,
+  // no products of matrices.
+  bool pointwise = false;
   // Writes at least one argument.
   bool mutates = false;
   // Replaying may give other bytes whatever we do: no recipe contains it.

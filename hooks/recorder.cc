@@ -70,27 +70,27 @@ uint64_t HashLiteral(uint64_t seed, const c10::IValue& value) {
   return Mix(seed, value.isNone() ? 'n' : 'o');
 }
 
-TensorArgument ArgumentFor(const at::Tensor& tensor, Tape* tape, TapeOp* op) {
-  TensorArgument argument;
-  if (!tensor.defined()) return argument;
+// In its place, because a geometry takes longer to move than to make.
+void RecordTensor(const at::Tensor& tensor, Tape* tape, TapeOp* op,
+                  TensorArgument* argument) {
+  if (!tensor.defined()) return;
   if (!IsPlainTensor(tensor)) {
     op->foreign = true;
-    return argument;
+    return;
   }
-  argument.storage = tape->FindOrAdd(tensor);
-  argument.geometry = GeometryOf(tensor);
-  op->signature = HashGeometry(op->signature, argument.geometry);
-  return argument;
+  argument->storage = tape->FindOrAdd(tensor);
+  SetGeometry(tensor, &argument->geometry);
+  op->signature = HashGeometry(op->signature, argument->geometry);
 }
 
 void RecordArgument(const c10::IValue& value, int index, Tape* tape,
                     TapeOp* op) {
-  Argument& argument = op->arguments.emplace_back();
+  Argument& argument = op->arguments[index];
   argument.written = Writes(*op->info, index);
   if (value.isTensor() && value.toTensor().defined() &&
       !value.toTensor().unsafeGetTensorImpl()->is_wrapped_number()) {
     argument.kind = Argument::Kind::kTensor;
-    argument.tensors.push_back(ArgumentFor(value.toTensor(), tape, op));
+    RecordTensor(value.toTensor(), tape, op, &argument.tensors.emplace_back());
     if (index == 0 && argument.written && !value.toTensor().is_inference()) {
       op->version = value.toTensor().unsafeGetTensorImpl()->version_counter();
       op->version_number = op->version->current_version();
@@ -98,13 +98,13 @@ void RecordArgument(const c10::IValue& value, int index, Tape* tape,
   } else if (value.isTensorList()) {
     argument.kind = Argument::Kind::kTensors;
     for (const at::Tensor& tensor : value.toTensorVector()) {
-      argument.tensors.push_back(ArgumentFor(tensor, tape, op));
+      RecordTensor(tensor, tape, op, &argument.tensors.emplace_back());
     }
   } else if (value.isOptionalTensorList()) {
     argument.kind = Argument::Kind::kOptionalTensors;
     for (const auto& tensor : value.toOptionalTensorVector()) {
-      argument.tensors.push_back(
-          ArgumentFor(tensor.value_or(at::Tensor()), tape, op));
+      RecordTensor(tensor.value_or(at::Tensor()), tape, op,
+                   &argument.tensors.emplace_back());
     }
   } else {
     if (value.isGenerator()) op->generator = value.toGenerator();
@@ -151,7 +151,7 @@ void ReportWrites(const at::RecordFunction& event,
   const auto inputs = event.inputs();
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
     if (!Writes(*info, i)) continue;
-    std::vector<at::Tensor> tensors;
+    Tensors tensors;
     AppendTensors(inputs[i], &tensors);
     for (const at::Tensor& t : tensors) {
       if (IsPlainTensor(t)) (listener->*report)(t);
@@ -166,10 +166,10 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
   op.grad_mode = at::GradMode::is_enabled();
   op.threads = at::get_num_threads();
   op.parallel_region = at::in_parallel_region();
-  op.settings = CurrentKernelSettings();
+  op.settings = CurrentKernelSettings(/*precision=*/!info->pointwise);
   op.signature = absl::HashOf(info, op.grad_mode, op.threads, op.settings);
   const auto inputs = event.inputs();
-  op.arguments.reserve(inputs.size());
+  op.arguments = tape->AddArguments(inputs.size());
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
     RecordArgument(inputs[i], i, tape, &op);
   }
@@ -204,8 +204,7 @@ void Start(const at::RecordFunction& event) {
 void End(const at::RecordFunction& event) {
   const Frame ended = frame;
   frame = Frame();
-  std::vector<at::Tensor> outputs;
-  outputs.reserve(event.outputs().size());
+  Tensors outputs;
   for (const c10::IValue& value : event.outputs()) {
     AppendTensors(value, &outputs);
   }

@@ -26,8 +26,7 @@ class TapeListener {
   // Before the kernel runs, its arguments recorded. `op` is its index.
   virtual void OnOpBegin(Tape* tape, int op) = 0;
   // After it; `outputs` flattened. The storages are on the tape.
-  virtual void OnOpEnd(Tape* tape, int op,
-                       const std::vector<at::Tensor>& outputs) = 0;
+  virtual void OnOpEnd(Tape* tape, int op, at::TensorList outputs) = 0;
   // Recording has failed by a fault of ours.
   virtual void OnFailure(const std::string& what) = 0;
   // An op outside recording is about to write `tensor`.

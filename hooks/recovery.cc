@@ -193,7 +193,7 @@ class Run {
   void Step(int index) {
     const TapeOp& op = tape_.ops[index];
     {
-      std::vector<at::Tensor> outputs =
+      const Tensors outputs =
           RunAgain(op, [&](int s) { return Lookup(s, op); });
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         if (op.outputs[i] >= 0) Put(op.outputs[i], index, outputs[i].storage());

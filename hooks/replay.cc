@@ -117,7 +117,7 @@ bool ReadsArgument(const TapeOp& op, int index) {
            IsTrainingBatchNorm(op));
 }
 
-void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>* tensors) {
+void AppendTensors(const c10::IValue& value, Tensors* tensors) {
   if (value.isTensor()) {
     tensors->push_back(value.toTensor());
   } else if (value.isTensorList()) {
@@ -127,8 +127,7 @@ void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>* tensors) {
   }
 }
 
-std::vector<at::Tensor> RunAgain(const TapeOp& op,
-                                 const StorageLookup& lookup) {
+Tensors RunAgain(const TapeOp& op, const StorageLookup& lookup) {
   torch::jit::Stack stack;
   stack.reserve(op.arguments.size());
   for (int i = 0; i < static_cast<int>(op.arguments.size()); ++i) {
@@ -142,7 +141,7 @@ std::vector<at::Tensor> RunAgain(const TapeOp& op,
     const at::AutoGradMode grad_mode(op.grad_mode);
     op.info->handle.callBoxed(&stack);
   }
-  std::vector<at::Tensor> outputs;
+  Tensors outputs;
   for (const c10::IValue& value : stack) AppendTensors(value, &outputs);
   return outputs;
 }

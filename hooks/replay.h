@@ -26,6 +26,9 @@ class ReplayScope {
   at::RecordFunctionGuard no_record_{/*is_enabled=*/false};
 };
 
+// Outputs of an op.
+using Tensors = c10::SmallVector<at::Tensor, 4>;
+
 // The storage that holds the bytes of tape storage `index` for this run.
 using StorageLookup = std::function<c10::Storage(int index)>;
 
@@ -34,14 +37,14 @@ using StorageLookup = std::function<c10::Storage(int index)>;
 // writes are written in the storage that `lookup` gives, so that must be a
 // private copy. The generator is as before afterwards. Throws what the op
 // throws. Needs a ReplayScope.
-std::vector<at::Tensor> RunAgain(const TapeOp& op, const StorageLookup& lookup);
+Tensors RunAgain(const TapeOp& op, const StorageLookup& lookup);
 
 // True where argument `index` must be known to run the op again: false for what
 // it overwrites and for running statistics in training.
 bool ReadsArgument(const TapeOp& op, int index);
 
 // Tensors among `value` in the order in which the tape numbers outputs.
-void AppendTensors(const c10::IValue& value, std::vector<at::Tensor>* tensors);
+void AppendTensors(const c10::IValue& value, Tensors* tensors);
 
 }  // namespace ebbtide
 

@@ -88,11 +88,16 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
   if (tier_ == nullptr) return;
   const Ledger& ledger = HostAllocator::Global().ledger();
   int64_t window = 0;
-  for (int i = pack - 1; i >= 0 && window < kPrefetchWindow; --i) {
-    const int index = tape->saves[i].storage;
-    if (index < 0) continue;
-    TapeStorage& storage = tape->storages[index];
-    if (storage.data || !storage.spill || storage.hooks == 0) continue;
+  auto& saves = tape->spilled_saves;
+  auto save = saves.lower_bound(pack);
+  while (save != saves.begin() && window < kPrefetchWindow) {
+    const int index = tape->saves[*--save].storage;
+    const TapeStorage& storage = tape->storages[index];
+    if (!storage.spill || storage.hooks == 0) {
+      save = saves.erase(save);
+      continue;
+    }
+    if (storage.data) continue;
     window += storage.bytes;
     const Bytes size{static_cast<int64_t>(storage.bytes)};
     if (ledger.WouldExceed(size + size)) return;
@@ -238,6 +243,9 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index) {
                                Eviction::How::kSpill);
   ++counts_.spills;
   counts_.bytes_spilled += storage.bytes;
+  for (int i = storage.last_pack; i >= 0; i = tape->saves[i].earlier) {
+    tape->spilled_saves.insert(i);
+  }
   writing_.emplace_back(tape, index);
 }
 

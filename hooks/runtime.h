@@ -70,8 +70,7 @@ class Runtime final : public TapeListener {
   // TapeListener.
   Tape* TapeFor(absl::FunctionRef<bool()> may_begin) override;
   void OnOpBegin(Tape* tape, int op) override;
-  void OnOpEnd(Tape* tape, int op,
-               const std::vector<at::Tensor>& outputs) override;
+  void OnOpEnd(Tape* tape, int op, at::TensorList outputs) override;
   void OnFailure(const std::string& what) override { TurnOff(what); }
   void OnForeignWrite(const at::Tensor& tensor) override;
   void OnUnseenWrite(const at::Tensor& tensor) override;
@@ -119,9 +118,9 @@ class Runtime final : public TapeListener {
   int StorageToSave(Tape* tape, const at::Tensor& tensor) const;
   bool IsMoot(const Tape& tape, int op) const;
   bool IsToBeTried(const TapeOp& op) const;
-  void NoteOp(Tape* tape, int op, const std::vector<at::Tensor>& outputs);
+  void NoteOp(Tape* tape, int op, at::TensorList outputs);
   void NoteCopy(Tape* tape, int op, int copy);
-  void NoteOutputs(Tape* tape, int op, const std::vector<at::Tensor>& outputs);
+  void NoteOutputs(Tape* tape, int op, at::TensorList outputs);
 
   std::atomic<State> state_ = State::kOff;
   // Idle ends when live bytes pass this.

@@ -118,9 +118,7 @@ void Runtime::KeepLeastTimes() {
 void Runtime::RefreshVerified() {
   if (verifier_.results() == results_before_) return;
   for (TapeOp& op : tape_->ops) {
-    if (op.foreign) continue;
-    op.verified = verifier_.IsVerified(op);
-    op.gaps = verifier_.GapsOf(op);
+    if (!op.foreign) verifier_.Mark(&op);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/hash/hash.h"
 #include "allocator/torch_cpu_allocator.h"
@@ -176,12 +177,13 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   ++tape->hooks;
   const int op = static_cast<int>(tape->ops.size()) - 1;
   if (storage.last_pack < 0) storage.tagged = op;
-  storage.last_pack = position;
+  if (storage.spill) tape->spilled_saves.insert(position);
   if (position >= static_cast<int>(tape->saves.size())) {
     tape->saves.resize(position + 1);
   }
   SaveMark& mark = tape->saves[position];
   mark.storage = index;
+  mark.earlier = std::exchange(storage.last_pack, position);
   mark.op = op;
   mark.elements = tensor.numel();
   mark.type = tensor.scalar_type();
@@ -262,8 +264,7 @@ void Runtime::BeginWrites(Tape* tape, int index) {
   }
 }
 
-void Runtime::NoteOutputs(Tape* tape, int index,
-                          const std::vector<at::Tensor>& outputs) {
+void Runtime::NoteOutputs(Tape* tape, int index, at::TensorList outputs) {
   TapeOp& op = tape->ops[index];
   for (const at::Tensor& tensor : outputs) {
     int& output = op.outputs.emplace_back(-1);
@@ -314,8 +315,7 @@ bool Runtime::IsMoot(const Tape& tape, int index) const {
           tape.storages.back().writers[0] != index);
 }
 
-void Runtime::OnOpEnd(Tape* tape, int index,
-                      const std::vector<at::Tensor>& outputs) {
+void Runtime::OnOpEnd(Tape* tape, int index, at::TensorList outputs) {
   const std::shared_ptr<Tape> recording = std::move(tape->recording);
   NoteOutputs(tape, index, outputs);
   if (IsMoot(*tape, index)) {
@@ -348,18 +348,19 @@ void Runtime::OnOpEnd(Tape* tape, int index,
 }
 
 // What has been measured and found out of an op that has just run.
-void Runtime::NoteOp(Tape* tape, int index,
-                     const std::vector<at::Tensor>& outputs) {
+void Runtime::NoteOp(Tape* tape, int index, at::TensorList outputs) {
   TapeOp& op = tape->ops[index];
   watch_.EndOp(index);
   tape->clock += op.nanoseconds;
   op.hash = tape->hash = HashOp(*tape, op);
   if (!op.foreign && !outputs.empty()) {
-    const AllocationKind scratch(Kind::kScratch);
-    if (IsToBeTried(op)) verifier_.Try(*tape, op, outputs, preimage_);
+    if (!verifier_.Mark(&op) && IsToBeTried(op)) {
+      const AllocationKind scratch(Kind::kScratch);
+      verifier_.Try(*tape, op, outputs, preimage_);
+      verifier_.Mark(&op);
+    }
     // Without a budget nothing is evicted: profiles may hope for the best.
-    op.verified = !settings_.budget || verifier_.IsVerified(op);
-    op.gaps = verifier_.GapsOf(op);
+    if (!settings_.budget) op.verified = true;
   }
   preimage_ = c10::Storage();
 }

@@ -65,7 +65,7 @@ void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
     return;
   }
   if (tensor.is_leaf() && tensor.requires_grad()) kept_ = tensor;
-  geometry_ = GeometryOf(tensor);
+  SetGeometry(tensor, &geometry_);
   storage_ = Runtime::Global().Remember(tape_.get(), tensor, position_);
 }
 

@@ -14,17 +14,15 @@ size_t least_managed = 64 << 10;
 size_t LeastManaged() { return least_managed; }
 void SetLeastManaged(size_t bytes) { least_managed = bytes; }
 
-Geometry GeometryOf(const at::Tensor& tensor) {
+void SetGeometry(const at::Tensor& tensor, Geometry* geometry) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
-  Geometry geometry;
   const auto sizes = impl->sizes();
   const auto strides = impl->strides();
-  geometry.sizes.append(sizes.begin(), sizes.end());
-  geometry.strides.append(strides.begin(), strides.end());
-  geometry.offset = impl->storage_offset();
-  geometry.keys = impl->key_set();
-  geometry.dtype = impl->dtype();
-  return geometry;
+  geometry->sizes.assign(sizes.begin(), sizes.end());
+  geometry->strides.assign(strides.begin(), strides.end());
+  geometry->offset = impl->storage_offset();
+  geometry->keys = impl->key_set();
+  geometry->dtype = impl->dtype();
 }
 
 at::Tensor MakeTensor(const c10::Storage& storage, const Geometry& geometry) {
@@ -56,11 +54,26 @@ bool IsPlainTensor(const at::Tensor& tensor) {
   return !tensor.is_quantized();
 }
 
+absl::Span<Argument> Tape::AddArguments(size_t count) {
+  constexpr size_t kBlock = 256;
+  if (argument_blocks.empty() ||
+      argument_blocks.back().capacity() - argument_blocks.back().size() <
+          count) {
+    argument_blocks.emplace_back().reserve(std::max(kBlock, count));
+  }
+  std::vector<Argument>& block = argument_blocks.back();
+  block.resize(block.size() + count);
+  return absl::MakeSpan(block).last(count);
+}
+
 void Tape::Reserve(const Tape& last) {
   ops.reserve(last.ops.size());
   storages.reserve(last.storages.size());
   by_identity.reserve(last.by_identity.size());
   saves.reserve(last.saves.size());
+  size_t arguments = 0;
+  for (const auto& block : last.argument_blocks) arguments += block.size();
+  argument_blocks.emplace_back().reserve(arguments);
 }
 
 int Tape::Find(const c10::Storage& storage) const {

@@ -24,7 +24,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
 #include "hooks/gaps.h"
 #include "hooks/host_tier.h"
 #include "hooks/kernel_settings.h"
@@ -49,7 +51,7 @@ struct Geometry {
   c10::DispatchKeySet keys;
   caffe2::TypeMeta dtype;
 };
-Geometry GeometryOf(const at::Tensor& tensor);
+void SetGeometry(const at::Tensor& tensor, Geometry* geometry);
 // A detached tensor of that geometry over `storage`.
 at::Tensor MakeTensor(const c10::Storage& storage, const Geometry& geometry);
 
@@ -69,12 +71,13 @@ struct Argument {
   Kind kind = Kind::kLiteral;
   bool written = false;
   c10::IValue literal;
-  std::vector<TensorArgument> tensors;
+  // Hardly any argument is a list: recording allocates nothing for the others.
+  c10::SmallVector<TensorArgument, 1> tensors;
 };
 
 struct TapeOp {
   const OpInfo* info = nullptr;
-  std::vector<Argument> arguments;
+  absl::Span<Argument> arguments;  // by Tape::AddArguments
   // Storage written by output i (flattened), -1 where it is a view or nothing.
   c10::SmallVector<int, 4> outputs;
   // Generator state before the op, of `generator` (undefined: the default one).
@@ -170,6 +173,7 @@ struct TapeStorage {
 // One save by autograd, at its position in the pair.
 struct SaveMark {
   int storage = -1;       // -1: not ours to hold
+  int earlier = -1;       // position of the last save of the same storage
   int op = -1;            // the last op begun
   uint64_t sequence = 0;  // autograd's, since the pair's first save
   int64_t elements = 0;
@@ -200,10 +204,13 @@ struct TapeStage {
 
 struct Tape {
   std::vector<TapeOp> ops;
+  std::vector<std::vector<Argument>> argument_blocks;  // none ever moves
   std::vector<TapeStorage> storages;
   std::vector<TapeStage> stages;
   absl::flat_hash_map<c10::StorageImpl*, int> by_identity;
   std::vector<SaveMark> saves;  // by position
+  // Of those, at least the ones whose storage is in the spill file.
+  absl::btree_set<int> spilled_saves;
   std::vector<UntapedSave> untaped;
   int hooks = 0;      // saved tensors alive
   int owed = 0;       // storages that are owed
@@ -215,6 +222,8 @@ struct Tape {
   // Writes have gone unseen since: no recipe is relied upon any more.
   bool blind = false;
 
+  // Room for the arguments of an op, for as long as the tape lives.
+  absl::Span<Argument> AddArguments(size_t count);
   // Takes the room that `last` needed.
   void Reserve(const Tape& last);
   // Index of the storage, or -1 where the tape has not seen it.

@@ -24,8 +24,10 @@ bool ReadsWhatItRead(const Tape& tape, int op, int except) {
   return true;
 }
 
-TapeOp TwinOf(const TapeOp& op, int original, int copy) {
+TapeOp TwinOf(const TapeOp& op, int original, int copy, Tape* tape) {
   TapeOp twin = op;
+  twin.arguments = tape->AddArguments(op.arguments.size());
+  std::copy(op.arguments.begin(), op.arguments.end(), twin.arguments.begin());
   for (Argument& argument : twin.arguments) {
     for (TensorArgument& t : argument.tensors) {
       if (t.storage == original) t.storage = copy;
@@ -68,7 +70,7 @@ bool AddTwins(Tape* tape, int op, int copy) {
   }
   tape->storages[copy].writers.clear();
   for (int writer : writers) {
-    TapeOp twin = TwinOf(tape->ops[writer], original, copy);
+    TapeOp twin = TwinOf(tape->ops[writer], original, copy, tape);
     tape->storages[copy].writers.push_back(tape->ops.size());
     tape->ops.push_back(std::move(twin));
   }

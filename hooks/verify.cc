@@ -25,7 +25,7 @@ bool BitwiseEqual(const at::Tensor& a, const at::Tensor& b) {
 namespace {
 
 bool WritesFirst(const TapeOp& op, int storage) {
-  const std::vector<TensorArgument>& first = op.arguments[0].tensors;
+  const auto& first = op.arguments[0].tensors;
   return op.arguments[0].written && !first.empty() &&
          first[0].storage == storage;
 }
@@ -42,8 +42,8 @@ bool HasInputs(const Tape& tape, const TapeOp& op,
   return true;
 }
 
-std::vector<at::Tensor> RunFilled(const Tape& tape, const TapeOp& op,
-                                  const c10::Storage& preimage, uint8_t fill) {
+Tensors RunFilled(const Tape& tape, const TapeOp& op,
+                  const c10::Storage& preimage, uint8_t fill) {
   const ReplayScope scope;
   const AllocationFill filled(fill);
   return RunAgain(op, [&](int index) {
@@ -55,8 +55,7 @@ std::vector<at::Tensor> RunFilled(const Tape& tape, const TapeOp& op,
   });
 }
 
-bool AllEqual(const std::vector<at::Tensor>& a,
-              const std::vector<at::Tensor>& b) {
+bool AllEqual(at::TensorList a, at::TensorList b) {
   for (size_t i = 0; i < a.size(); ++i) {
     if (!BitwiseEqual(a[i], b[i])) return false;
   }
@@ -64,8 +63,7 @@ bool AllEqual(const std::vector<at::Tensor>& a,
 }
 
 // Outputs that lie alike in storages of the same size.
-bool SameLayout(const std::vector<at::Tensor>& a,
-                const std::vector<at::Tensor>& b) {
+bool SameLayout(at::TensorList a, at::TensorList b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].defined() != b[i].defined()) return false;
@@ -84,13 +82,13 @@ bool SameLayout(const std::vector<at::Tensor>& a,
 }  // namespace
 
 Verifier::Result Verifier::Compare(const Tape& tape, const TapeOp& op,
-                                   const std::vector<at::Tensor>& outputs,
+                                   at::TensorList outputs,
                                    const c10::Storage& preimage) {
   if (!HasInputs(tape, op, preimage)) return {};
   // Another byte than the last times: blocks that they filled come back.
   const uint8_t fill = ++fill_;
   const uint8_t other_fill = ~fill;
-  std::vector<at::Tensor> again = RunFilled(tape, op, preimage, fill);
+  Tensors again = RunFilled(tape, op, preimage, fill);
   if (!SameLayout(outputs, again)) return {};
   if (AllEqual(outputs, again)) return {.repeats = true};
   // Gaps hold for the signature, which does not know the sizes of the outputs
@@ -114,8 +112,7 @@ Verifier::Result Verifier::Compare(const Tape& tape, const TapeOp& op,
   return {true, std::make_shared<const OutputGaps>(std::move(found))};
 }
 
-void Verifier::Try(const Tape& tape, const TapeOp& op,
-                   const std::vector<at::Tensor>& outputs,
+void Verifier::Try(const Tape& tape, const TapeOp& op, at::TensorList outputs,
                    const c10::Storage& preimage) {
   Result result;
   try {

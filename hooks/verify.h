@@ -34,19 +34,17 @@ class Verifier {
   // result for its signature. `preimage` is a copy of its first argument's
   // storage from before the op, where it writes it. Where the memory for that
   // is refused the signature stays unknown. Never throws.
-  void Try(const Tape& tape, const TapeOp& op,
-           const std::vector<at::Tensor>& outputs,
+  void Try(const Tape& tape, const TapeOp& op, at::TensorList outputs,
            const c10::Storage& preimage);
 
-  // What is known of the op: false for an unknown signature.
-  bool IsVerified(const TapeOp& op) const {
-    auto result = results_.find(op.signature);
-    return result != results_.end() && result->second.repeats;
-  }
-  // What a verified op leaves unwritten; nullptr: nothing.
-  std::shared_ptr<const OutputGaps> GapsOf(const TapeOp& op) const {
-    auto result = results_.find(op.signature);
-    return result == results_.end() ? nullptr : result->second.gaps;
+  // Notes in the op what is known of it. False, and nothing noted, if nothing
+  // is.
+  bool Mark(TapeOp* op) const {
+    auto result = results_.find(op->signature);
+    if (result == results_.end()) return false;
+    op->verified = result->second.repeats;
+    op->gaps = result->second.gaps;
+    return true;
   }
 
   // The op was seen to differ later on: never replay it again.
@@ -60,8 +58,7 @@ class Verifier {
     bool repeats = false;
     std::shared_ptr<const OutputGaps> gaps;
   };
-  Result Compare(const Tape& tape, const TapeOp& op,
-                 const std::vector<at::Tensor>& outputs,
+  Result Compare(const Tape& tape, const TapeOp& op, at::TensorList outputs,
                  const c10::Storage& preimage);
 
   void Note(const TapeOp& op, Result result) {
