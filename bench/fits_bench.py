@@ -9,7 +9,6 @@ of processes with and without the budget in turn; they are shown, never judged.
 import argparse
 import dataclasses
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -17,12 +16,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import callgrind
 import harness
 
 CHILD = harness.ROOT / "bench" / "fits_child.py"
-MARKS = harness.ROOT / "build" / "release" / "bench" / "libcallgrind_marks.so"
 BUDGET = {"EBBTIDE_BUDGET": "10GiB"}
-CALLGRIND = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
 STEPS = 3
 SEED = 1
 # Instructions that a job may execute for a budget that it fits.
@@ -60,11 +58,9 @@ class Row:
 def start(
     command: list[str], env: dict[str, str], *more: str
 ) -> "subprocess.Popen[str]":
-    # The order of sets and dictionaries must not differ between two processes.
-    fixed = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     return subprocess.Popen(
         [*command, str(harness.PYTHON), str(CHILD), *more],
-        env={**harness.clean_environment(), **fixed, **env},
+        env={**harness.clean_environment(), **callgrind.ENVIRONMENT, **env},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
@@ -89,70 +85,34 @@ def finish(process: "subprocess.Popen[str]", env: dict[str, str]) -> Child:
 def instructions() -> list[Row]:
     """Both counts at once: another process does not change them.
 
-    CPython looks attributes up in a cache by the addresses of their names, which
-    differ from process to process and move its own count by some 0.5 %. Nothing
-    of ebbtide runs in the interpreter, so the figure that is judged takes the
-    interpreter's instructions as equal. Repeated, it moves by some 0.1 %, which
-    is malloc's search of its lists.
+    The figure that is judged takes the interpreter's instructions as equal (see
+    callgrind.py). Repeated, it moves by some 0.1 %, which is malloc's search of
+    its lists.
     """
     harness.progress("counting instructions, with and without a budget")
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / name for name in ("unmanaged", "managed")]
         processes = [
             start(
-                [*CALLGRIND, f"--callgrind-out-file={file}"],
+                [*callgrind.COMMAND, f"--callgrind-out-file={file}"],
                 env,
-                *["--steps", str(STEPS), "--marks", str(MARKS)],
+                *["--steps", str(STEPS), "--marks", str(callgrind.MARKS)],
             )
             for file, env in zip(files, ({}, BUDGET), strict=True)
         ]
         for process, env in zip(processes, ({}, BUDGET), strict=True):
             finish(process, env)
-        unmanaged, managed = (counted(file) for file in files)
+        unmanaged, managed = (callgrind.counted(file) for file in files)
     whole = sum(unmanaged.values())
     return [
         Row(f"instructions of {STEPS} steps", whole, sum(managed.values())),
         Row(
             "the same, the interpreter's as equal",
             whole,
-            whole + outside(managed) - outside(unmanaged),
+            whole + callgrind.outside(managed) - callgrind.outside(unmanaged),
             gated=True,
         ),
     ]
-
-
-def outside(counts: dict[str, int]) -> int:
-    """Instructions in all objects but the Python interpreter."""
-    return sum(n for name, n in counts.items() if not name.startswith("python3"))
-
-
-def counted(file: Path) -> dict[str, int]:
-    """Instructions per object file, from callgrind's output."""
-    counts: dict[str, int] = {}
-    names: dict[str, str] = {}
-    current = "?"
-    called = False
-    text = file.read_text(errors="replace")
-    for line in text.splitlines():
-        if line.startswith("ob="):
-            number, _, name = line[3:].partition(" ")
-            if name:
-                names[number] = Path(name).name
-            current = names[number]
-        elif line.startswith("cob="):
-            number, _, name = line[4:].partition(" ")
-            if name:
-                names[number] = Path(name).name
-        elif line.startswith("calls="):
-            called = True  # the next line is the callee's cost
-        elif re.match(r"[+\-*\d]", line):
-            if not called:
-                counts[current] = counts.get(current, 0) + int(line.split()[1])
-            called = False
-    found = re.search(r"^totals: (\d+)$", text, re.M)
-    if found is None or not 0 < int(found[1]) == sum(counts.values()):
-        raise harness.JobError(f"callgrind's totals are not {sum(counts.values())}")
-    return counts
 
 
 def times(rounds: int) -> tuple[list[Row], str]:

@@ -1,0 +1,68 @@
+"""Counts the instructions of parts of a Python program by valgrind's callgrind.
+
+The program calls bench/callgrind_marks.c around what is to be counted. Counts do
+not depend on what else the machine does. CPython looks attributes up in a cache
+by the addresses of their names, which differ from process to process and move
+its own count by some 0.5 %; nothing of ebbtide runs in the interpreter, so
+figures that are judged leave the interpreter's instructions out.
+"""
+
+import re
+from pathlib import Path
+
+import harness
+
+MARKS = harness.ROOT / "build" / "release" / "bench" / "libcallgrind_marks.so"
+COMMAND = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
+# The order of sets and dictionaries must not differ between two processes.
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+
+Counts = dict[str, int]  # instructions by object file
+
+
+def outside(counts: Counts) -> int:
+    """Instructions in all objects but the Python interpreter."""
+    return sum(n for name, n in counts.items() if not name.startswith("python3"))
+
+
+def counted(file: Path) -> Counts:
+    """Instructions per object file, from callgrind's output."""
+    counts: Counts = {}
+    names: dict[str, str] = {}
+    current = "?"
+    called = False
+    text = file.read_text(errors="replace")
+    for line in text.splitlines():
+        if line.startswith("ob="):
+            number, _, name = line[3:].partition(" ")
+            if name:
+                names[number] = Path(name).name
+            current = names[number]
+        elif line.startswith("cob="):
+            number, _, name = line[4:].partition(" ")
+            if name:
+                names[number] = Path(name).name
+        elif line.startswith("calls="):
+            called = True  # the next line is the callee's cost
+        elif re.match(r"[+\-*\d]", line):
+            if not called:
+                counts[current] = counts.get(current, 0) + int(line.split()[1])
+            called = False
+    found = re.search(r"^totals: (\d+)$", text, re.M)
+    if found is None or not 0 < int(found[1]) == sum(counts.values()):
+        raise harness.JobError(f"callgrind's totals are not {sum(counts.values())}")
+    return counts
+
+
+def dumped(output: Path) -> dict[str, Counts]:
+    """The first thread's counts of every dump of a run, by the dump's name.
+
+    `output` is what --callgrind-out-file named, with --separate-threads=yes.
+    """
+    named: dict[str, Counts] = {}
+    for file in sorted(output.parent.glob(f"{output.name}.*-01")):
+        text = file.read_text(errors="replace")
+        name = re.search(r"^desc: Trigger: Client Request: (.*)$", text, re.M)
+        if name is not None:
+            named[name[1]] = counted(file)
+    return named
