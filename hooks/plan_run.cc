@@ -76,6 +76,13 @@ PlanRun::~PlanRun() {
   while (!holds_.empty()) Release(holds_.back());
 }
 
+void PlanRun::CatchUp(int ops) {
+  if (mode_ == Mode::kShadow) return;
+  // In the forward pass plans only free and offload (planner/plan.h): what has
+  // gone already is no work.
+  for (int op = 0; op < ops; ++op) Execute(plan_->after_op[op]);
+}
+
 void PlanRun::OnOpEnd(int op) {
   if (diverged_) return;
   if (op >= static_cast<int>(plan_->hashes.size()) ||

@@ -53,6 +53,9 @@ class PlanRun {
   PlanRun(const PlanRun&) = delete;
   PlanRun& operator=(const PlanRun&) = delete;
 
+  // The plan was recognised after the first `ops` ops, which were as planned:
+  // does what is left of its steps for them.
+  void CatchUp(int ops);
   void OnOpEnd(int op);
   void OnStage(int stage);
 
@@ -60,7 +63,8 @@ class PlanRun {
   bool diverged() const { return diverged_; }
   // A replay differed from its original.
   bool refuted() const { return refuted_; }
-  Mode mode() const { return mode_; }
+  // The plan has ops beyond these.
+  bool ExpectsMoreThan(size_t ops) const { return plan_->hashes.size() > ops; }
 
  private:
   void Execute(const std::vector<TapePlan::Step>& steps);

@@ -1,8 +1,8 @@
 #include "hooks/planning.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "planner/size.h"
 #include "profiler/detached_thread.h"
@@ -10,15 +10,17 @@
 namespace ebbtide {
 namespace {
 
-// The profile alone leaves the thread of the job; it refers to no tensor.
-struct Work {
-  MeasuredProfile measured;
-  TapePlan bound;  // without plan and steps
-};
+// The search is near its best after a fraction of its time; signatures that
+// wait gain more from a plan than this one from a better plan.
+constexpr int kMostHaste = 4;
 
-absl::StatusOr<std::shared_ptr<const TapePlan>> Solve(
-    const Work& work, const PlanOptions& options) {
-  absl::StatusOr<Plan> plan = MakePlan(work.measured.profile, options);
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
+    const Request& request, absl::Duration time_limit) {
+  PlanOptions options = request.options;
+  options.time_limit = time_limit;
+  absl::StatusOr<Plan> plan = MakePlan(request.measured.profile, options);
   if (!plan.ok()) return plan.status();
   if (!plan->feasible) {
     return absl::ResourceExhaustedError(
@@ -26,98 +28,104 @@ absl::StatusOr<std::shared_ptr<const TapePlan>> Solve(
                      FormatSize(plan->least_budget), " would do, for ",
                      plan->floor_witness));
   }
-  auto solved = std::make_shared<TapePlan>(work.bound);
+  auto solved = std::make_shared<TapePlan>(request.bound);
   solved->plan = *std::move(plan);
-  DistributeActions(work.measured, solved.get());
+  DistributeActions(request.measured, solved.get());
   return solved;
 }
 
-}  // namespace
-
-// Adds a plan to those for its signature, or says that there is none; nothing
-// if they have been discarded since.
 void Planning::Shared::Publish(
-    uint64_t signature, int start,
-    const absl::StatusOr<std::shared_ptr<const TapePlan>>& plan) {
+    const Request& request,
+    absl::StatusOr<std::shared_ptr<const TapePlan>> plan) {
   absl::MutexLock lock(&mutex);
-  auto found = entries.find(signature);
-  if (found == entries.end() || found->second.start != start) return;
-  Entry& entry = found->second;
-  if (plan.ok()) {
-    entry.state = State::kReady;
-    entry.plans.push_back(*plan);
-  } else {
-    entry.state = State::kFailed;
-    entry.failure = std::string(plan.status().message());
+  made.push_back({request.signature, request.number, std::move(plan)});
+  has_made = true;
+}
+
+std::shared_ptr<const Planning::Request> Planning::Shared::Next(int* others) {
+  absl::MutexLock lock(&mutex);
+  Queue& queue = first.empty() ? second : first;
+  if (queue.empty()) {
+    is_running = false;
+    return nullptr;
+  }
+  auto next = std::move(queue.back());
+  queue.pop_back();
+  *others = first.size();
+  return next;
+}
+
+void Planning::Shared::Serve() {
+  int others = 0;
+  while (const auto request = Next(&others)) {
+    const absl::Duration limit = request->options.time_limit;
+    const int haste = std::min(1 + others, kMostHaste);
+    auto plan = Solve(*request, limit / haste);
+    if (!plan.ok() && haste > 1) plan = Solve(*request, limit);
+    // What copies cost the compute beside them is in no profile: the job finds
+    // out which of the two is faster (planner/contest.h).
+    if (plan.ok() && Contains((*plan)->plan, Action::Do::kOffload)) {
+      auto in_place = std::make_shared<Request>(*request);
+      in_place->options.allow_offload = false;
+      in_place->in_place = true;
+      absl::MutexLock lock(&mutex);
+      if (second.size() >= kMostWaiting) second.pop_front();
+      second.push_back(std::move(in_place));
+    }
+    // Without the second the first plan stands alone.
+    if (plan.ok() || !request->in_place) Publish(*request, std::move(plan));
   }
 }
 
-void Planning::Start(const Tape& tape, MeasuredProfile measured,
-                     const PlanOptions& options) {
-  const uint64_t signature = tape.hash;
-  TapePlan bound = BindTape(tape, measured);
-  int start = 0;
+int Planning::Ask(const Tape& tape, MeasuredProfile measured,
+                  const PlanOptions& options) {
+  auto request = std::make_shared<Request>();
+  request->signature = tape.hash;
+  request->number = ++asked_;
+  request->bound = BindTape(tape, measured);
+  request->measured = std::move(measured);
+  request->options = options;
+  std::shared_ptr<const Request> dropped;
+  bool is_running = false;
   {
     absl::MutexLock lock(&shared_->mutex);
-    start = ++shared_->starts;
-    shared_->entries[signature] = {.start = start};
+    if (shared_->first.size() >= kMostWaiting) {
+      dropped = std::move(shared_->first.front());
+      shared_->first.pop_front();
+    }
+    shared_->first.push_back(request);
+    is_running = std::exchange(shared_->is_running, true);
   }
-  auto work = std::make_shared<Work>(
-      Work{.measured = std::move(measured), .bound = std::move(bound)});
-  const bool started = StartDetachedThread(
-      "ebbtide-plan", [shared = shared_, signature, start, options, work] {
-        const auto best = Solve(*work, options);
-        shared->Publish(signature, start, best);
-        if (!best.ok()) return;
-        if (!Contains((*best)->plan, Action::Do::kOffload)) return;
-        // What copies cost the compute beside them is in no profile: the job
-        // finds out which of the two is faster (planner/contest.h).
-        PlanOptions in_place = options;
-        in_place.allow_offload = false;
-        const auto other = Solve(*work, in_place);
-        if (other.ok()) shared->Publish(signature, start, other);
-      });
-  if (!started) {
-    shared_->Publish(signature, start,
-                     absl::ResourceExhaustedError(
-                         "the system refuses a thread for planning"));
+  if (dropped != nullptr) {
+    shared_->Publish(*dropped,
+                     absl::CancelledError("others were asked for since"));
   }
+  if (is_running || StartDetachedThread("ebbtide-plan", [shared = shared_] {
+        shared->Serve();
+      })) {
+    return request->number;
+  }
+  absl::MutexLock lock(&shared_->mutex);
+  shared_->is_running = false;
+  shared_->first.clear();
+  shared_->made.push_back({request->signature, request->number,
+                           absl::ResourceExhaustedError(
+                               "the system refuses a thread for planning")});
+  shared_->has_made = true;
+  return request->number;
 }
 
-Planning::State Planning::StateOf(uint64_t signature) const {
+std::vector<Planning::Made> Planning::TakeMade() {
+  if (!shared_->has_made) return {};
   absl::MutexLock lock(&shared_->mutex);
-  auto entry = shared_->entries.find(signature);
-  return entry == shared_->entries.end() ? State::kUnknown
-                                         : entry->second.state;
+  shared_->has_made = false;
+  return std::exchange(shared_->made, {});
 }
 
-std::vector<std::shared_ptr<const TapePlan>> Planning::PlansFor(
-    uint64_t signature) const {
+void Planning::Clear() {
   absl::MutexLock lock(&shared_->mutex);
-  auto entry = shared_->entries.find(signature);
-  if (entry == shared_->entries.end()) return {};
-  return entry->second.plans;
-}
-
-void Planning::Discard(uint64_t signature) {
-  absl::MutexLock lock(&shared_->mutex);
-  shared_->entries.erase(signature);
-}
-
-void Planning::DiscardAll() {
-  absl::MutexLock lock(&shared_->mutex);
-  shared_->entries.clear();
-}
-
-void Planning::Refuse(uint64_t signature, const std::string& why) {
-  absl::MutexLock lock(&shared_->mutex);
-  shared_->entries[signature] = {.state = State::kFailed, .failure = why};
-}
-
-std::string Planning::FailureOf(uint64_t signature) const {
-  absl::MutexLock lock(&shared_->mutex);
-  auto entry = shared_->entries.find(signature);
-  return entry == shared_->entries.end() ? "" : entry->second.failure;
+  shared_->first.clear();
+  shared_->second.clear();
 }
 
 }  // namespace ebbtide

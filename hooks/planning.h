@@ -1,13 +1,18 @@
-// Plans by the signature of a pair, made in the background.
+// Plans for signatures, made on one thread in the background.
+//
+// The job asks and goes on; what was made it fetches between two pairs. The
+// signature asked for last comes first, since it is the most likely to come
+// again. The queue is bounded: the oldest request goes, and may be made again.
 #ifndef EBBTIDE_HOOKS_PLANNING_H_
 #define EBBTIDE_HOOKS_PLANNING_H_
 
+#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "hooks/plan_run.h"
@@ -17,44 +22,62 @@ namespace ebbtide {
 
 class Planning {
  public:
-  enum class State { kUnknown, kRunning, kReady, kFailed };
+  // Requests that wait, of each kind.
+  static constexpr size_t kMostWaiting = 32;
 
-  // Begins to plan for pairs with the signature of `tape`, on a thread of its
-  // own: the best plan, and if that moves bytes, then the best that moves none.
-  // Replaces what was known of that signature.
-  void Start(const Tape& tape, MeasuredProfile measured,
-             const PlanOptions& options);
-  // kReady: there is a plan, and there may yet be more.
-  State StateOf(uint64_t signature) const;
-  // The plans for that signature, in the order in which they were made.
-  std::vector<std::shared_ptr<const TapePlan>> PlansFor(
-      uint64_t signature) const;
-  void Discard(uint64_t signature);
-  // Of every signature; what is being made is dropped when it is done.
-  void DiscardAll();
-  // No plan is made again for that signature, because of `why`.
-  void Refuse(uint64_t signature, const std::string& why);
-  // Why there is no plan for it; empty if there is one, or may yet be.
-  std::string FailureOf(uint64_t signature) const;
+  struct Made {
+    uint64_t signature = 0;
+    int request = 0;
+    // Cancelled: the queue was full. A request gives one or two plans.
+    absl::StatusOr<std::shared_ptr<const TapePlan>> plan;
+  };
+
+  // Wants the best plan for pairs with the signature of `tape`, and if that
+  // moves bytes, then the best that moves none. Returns the request's number,
+  // from 1 on. With others waiting less than options.time_limit is taken for
+  // each.
+  int Ask(const Tape& tape, MeasuredProfile measured,
+          const PlanOptions& options);
+  // What has been made since the last call. Without a lock where there is
+  // nothing.
+  std::vector<Made> TakeMade();
+  // Forgets what waits; what is being made still comes.
+  void Clear();
 
  private:
-  struct Entry {
-    int start = 0;  // which call of Start it is of
-    State state = State::kRunning;
-    std::vector<std::shared_ptr<const TapePlan>> plans;
-    std::string failure;
+  // The profile alone leaves the thread of the job; it refers to no tensor.
+  struct Request {
+    uint64_t signature = 0;
+    int number = 0;
+    MeasuredProfile measured;
+    TapePlan bound;  // without plan and steps
+    PlanOptions options;
+    bool in_place = false;  // for the second plan
   };
+  using Queue = std::deque<std::shared_ptr<const Request>>;
+
   // Owned by the background thread too: the runtime is never destroyed, but a
   // forked child has no such thread.
   struct Shared {
     absl::Mutex mutex;
-    absl::flat_hash_map<uint64_t, Entry> entries ABSL_GUARDED_BY(mutex);
-    int starts ABSL_GUARDED_BY(mutex) = 0;
+    bool is_running ABSL_GUARDED_BY(mutex) = false;
+    // Oldest first: for a first plan, and for another that moves no bytes.
+    Queue first ABSL_GUARDED_BY(mutex);
+    Queue second ABSL_GUARDED_BY(mutex);
+    std::vector<Made> made ABSL_GUARDED_BY(mutex);
+    std::atomic<bool> has_made = false;
 
-    void Publish(uint64_t signature, int start,
-                 const absl::StatusOr<std::shared_ptr<const TapePlan>>& plan);
+    void Publish(const Request& request,
+                 absl::StatusOr<std::shared_ptr<const TapePlan>> plan);
+    // The next request and how many others wait; nullptr ends the thread.
+    std::shared_ptr<const Request> Next(int* others);
+    void Serve();
   };
+  static absl::StatusOr<std::shared_ptr<const TapePlan>> Solve(
+      const Request& request, absl::Duration time_limit);
+
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  int asked_ = 0;
 };
 
 }  // namespace ebbtide

@@ -33,6 +33,11 @@ struct RunReport {
   std::string state;  // at the end
   std::map<std::string, int64_t> steps_by_state;
   std::string reason;
+  // Kinds of pairs that are remembered, at most, with a plan, and plans in all.
+  int64_t signatures = 0;
+  int64_t signatures_bound = 0;
+  int64_t signatures_planned = 0;
+  int64_t plans_made = 0;
   double predicted_time = 0;  // seconds; 0: no plan was used
   Bytes predicted_peak{};
   // Of the last pair that was recorded under a budget and had other ops than

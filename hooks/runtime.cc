@@ -82,6 +82,7 @@ bool Runtime::WantsHooks() const {
 
 absl::Status Runtime::Start(const Settings& settings) {
   settings_ = settings;
+  books_.SetBound(settings.signatures);
   SetLeastManaged(Count(settings.min_bytes));
   if (!settings.record.empty()) {
     absl::Status opened =
@@ -154,6 +155,8 @@ void Runtime::Sleep(Bytes peak) {
   const int64_t room = Count(*settings_.budget) - Count(peak);
   idle_until_ = Count(peak) + std::min(slack, room / 2);
   state_ = State::kIdle;
+  signature_ = 0;
+  streak_ = 0;
   EnableRecorder(false);
   // What the tapes leave behind lies in malloc's lists, which every later
   // request of the job would search.
@@ -172,8 +175,7 @@ void Runtime::BeginPair() {
   const bool was_steady = steady_run_ != nullptr;
   Decide();
   if (was_steady != (state_ == State::kSteady)) EnableRecorder(was_steady);
-  if (quiet_pairs_ >= 2 && peak <= *settings_.budget &&
-      residency_.CloseEyes()) {
+  if (MayRest(peak) && residency_.CloseEyes()) {
     tape_.reset();
     complete_ = false;
     Sleep(peak);
@@ -186,13 +188,16 @@ void Runtime::BeginPair() {
   watch_.BeginPair(tape_.get());
   in_backward_ = false;
   complete_ = false;
+  as_planned_ = false;
   saves_ = 0;
   foreign_saves_ = 0;
   steady_run_.reset();
+  if (state_ == State::kSteady) {
+    steady_run_ = std::make_unique<SteadyRun>(followed_plan_->steady);
+  }
   results_before_ = verifier_.results();
   owner_ = std::this_thread::get_id();
   report_.persistent = TheLedger().live();
-  if (state_ != State::kWatch) FollowPlan();
   in_pair_ = true;
 }
 
@@ -201,8 +206,8 @@ void Runtime::CloseStep() {
   if (step_began_ > 0) {
     plan_run_.reset();
     watch_.EndStep();
-    report_.step_times.push_back(now - step_began_);
-    if (complete_ && tape_ != nullptr) NoteStepTime(now - step_began_);
+    step_seconds_ = now - step_began_;
+    report_.step_times.push_back(step_seconds_);
     overran_ = settings_.budget && TheLedger().Peak() > *settings_.budget;
     if (overran_) ++report_.over_budget_steps;
     RunLog::Global().EndStep(report_.steps, TheLedger().Peak());
@@ -241,22 +246,7 @@ void Runtime::EndPair() {
   if (in_backward_) watch_.EndBackward();
   in_backward_ = false;
   if (steady_run_ != nullptr) EndSteadyPair();
-  if (plan_run_ == nullptr) return;
-  if (plan_run_->refuted()) {
-    planning_.Discard(followed_);
-  } else if (complete_ && !plan_run_->diverged()) {
-    Followed().proven = true;
-  }
-  plan_run_.reset();
-}
-
-void Runtime::EndSteadyPair() {
-  if (!complete_) return;
-  if (steady_run_->IsOver(saves_)) {
-    tape_->hash = followed_;
-  } else {
-    Followed().unsteady = true;
-  }
+  EndPlanRun();
 }
 
 bool Runtime::Relieve(Bytes needed) {
@@ -269,7 +259,9 @@ bool Runtime::Relieve(Bytes needed) {
   try {
     const bool relieved = residency_.Relieve(needed);
     // With the recorder on, recipes can help.
-    if (!relieved && state_ == State::kSteady) Followed().unsteady = true;
+    if (!relieved && state_ == State::kSteady) {
+      if (Candidate* candidate = Followed()) candidate->unsteady = true;
+    }
     return relieved;
   } catch (const std::exception& error) {
     TurnOff(error.what());
@@ -284,7 +276,8 @@ void Runtime::OnMismatch(const Tape& tape, int storage) {
                      " did not repeat its bytes; it is kept from now on"));
     verifier_.Refuse(op);
   }
-  planning_.Discard(followed_);
+  for (auto& [signature, book] : books_.entries()) book.DiscardPlans();
+  planning_.Clear();
   ++report_.mismatches;
 }
 
@@ -328,6 +321,9 @@ void Runtime::FillReport() {
   report_.verified = residency_.counts().verified;
   if (report_.coverage) report_.coverage->foreign_saves = foreign_saves_;
   report_.state = StateName(state_);
+  report_.signatures = books_.size();
+  report_.signatures_bound = books_.bound();
+  report_.signatures_planned = KnownTapes().size();
   if (state_ == State::kOff) {
     report_.reason = off_because_;
   } else if (!settings_.budget) {

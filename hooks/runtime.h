@@ -15,27 +15,28 @@
 #include <thread>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "hooks/lru_map.h"
 #include "hooks/plan_run.h"
 #include "hooks/planning.h"
+#include "hooks/recognition.h"
 #include "hooks/recorder.h"
 #include "hooks/report.h"
 #include "hooks/residency.h"
 #include "hooks/settings.h"
+#include "hooks/signature_book.h"
 #include "hooks/steady.h"
 #include "hooks/tape.h"
 #include "hooks/verify.h"
 #include "hooks/watch.h"
-#include "planner/contest.h"
 
 namespace ebbtide {
 
 class Runtime final : public TapeListener {
  public:
-  // Design, section 3. In kWatch a plan may be in the making; kShadow, kActive
-  // and kSteady (kActive without the recorder) are those of the open pair.
+  // Design, section 3. In kWatch plans may be in the making; kShadow, kActive
+  // and kSteady (kActive without the recorder) are those of the open pair, from
+  // where its plan is recognised to where it turns out to be another pair.
   enum class State { kOff, kWatch, kIdle, kShadow, kActive, kSteady };
 
   static Runtime& Global();
@@ -92,21 +93,34 @@ class Runtime final : public TapeListener {
   // Between the last pair and the next: the books of the one, what to do in
   // the other.
   void CloseStep();
+  void Learn();
   void Decide();
   // Says, once per signature, that no plan can hold the budget, or why none was
   // found.
-  void TellFloor();
+  void TellFloor(SignatureBook* book);
   void RefreshVerified();
-  void KeepLeastTimes();
-  MeasuredProfile TakeProfile();
-  void StartPlanning();
-  void FollowPlan();
-  void ChooseSteady();
+  void KeepLeastTimes(SignatureBook* book);
+  void NoteStepTime(SignatureBook* book, bool evicted);
+  MeasuredProfile TakeProfile(const SignatureBook& book);
+  void AskForPlan(SignatureBook* book);
+  void FetchPlans();
+  std::vector<KnownTape> KnownTapes() const;
+  bool ChooseSteady();
+  // The plan to be followed in the next pair like that; nullptr where demand
+  // eviction was faster, which refuses its plans.
+  Candidate* ChooseCandidate(SignatureBook* book);
+  std::vector<Experience> ExperiencesOf(bool moves) const;
+  // In a pair: which plan is followed (hooks/runtime_follow.cc).
+  void FollowOp(int op);
+  void FollowStage(int stage);
+  bool FollowPlanFor(uint64_t signature, int ops);
+  void EndPlanRun();
+  // Of what is followed, or was in the last pair; nullptr if it is not known
+  // any more.
+  Candidate* Followed();
   void EndSteadyPair();
   void SpillWhatIsDue(int position);
-  void NoteStepTime(double seconds);
-  // Which plan for followed_ is followed, and how.
-  void ChooseCandidate();
+  bool MayRest(Bytes peak) const;
   void Sleep(Bytes peak);
   void Wake();
   void NoteCoverage();
@@ -147,42 +161,26 @@ class Runtime final : public TapeListener {
   int saves_ = 0;
   uint64_t first_sequence_ = 0;
   int steady_pairs_ = 0;  // since the last recorded one
-  // The last pair ran to the end of its backward.
+  // The last pair ran to the end of its backward, and to that of its plan.
   bool complete_ = false;
-  uint64_t signature_ = 0;  // of the last pair
-  uint64_t followed_ = 0;   // of the last plan that was followed,
-  int following_ = 0;       // and which of those for it
-  // Least times of the ops and stages of the pairs with that signature, and of
-  // the steps from one of them to the next, in nanoseconds.
-  std::vector<double> op_times_;
-  std::vector<double> stage_times_;
-  double step_time_ = 0;
+  bool as_planned_ = false;
+  double step_seconds_ = 0;  // from the begin of the last pair to the next
+  // Of the last pair; 0: it was not complete, or nobody knows.
+  uint64_t signature_ = 0;
+  int streak_ = 0;     // how many in a row had it
+  int64_t pairs_ = 0;  // complete ones, with a signature
+  LruMap<SignatureBook> books_{1};
+  Recognition recognition_;  // of the open pair
+  uint64_t followed_ = 0;    // signature that its plan, if any, is for
+  std::shared_ptr<const TapePlan> followed_plan_;
   bool plans_may_spill_ = true;
-  bool repeated_ = false;  // the one before had the same
   int64_t evictions_ = 0;  // of all pairs before the open one
   int quiet_pairs_ = 0;    // in a row without an eviction
-  // A plan, and what came of following it.
-  struct Candidate {
-    std::shared_ptr<const TapePlan> plan;
-    bool proven = false;    // shadowed, and nothing differed
-    bool unsteady = false;  // did not hold without the recorder
-    StepTimes times;        // seconds, of complete pairs
-  };
-  // How the budget is held in pairs of one signature.
-  struct Ways {
-    StepTimes demand;  // seconds, without a plan
-    std::vector<Candidate> plans;
-  };
-  absl::flat_hash_map<uint64_t, Ways> ways_;
-  Candidate& Followed() { return ways_[followed_].plans[following_]; }
-  // Without a budget: how often a signature came again at once. Its profile
-  // goes into the trace the first, second, fourth ... time.
-  absl::flat_hash_map<uint64_t, uint64_t> repeats_;
   Bytes worst_overrun_{};
-  bool overran_ = false;  // the last step
-  std::string floor_;     // what was last said of it
-  absl::flat_hash_set<uint64_t> floor_told_;
-  absl::flat_hash_set<uint64_t> failure_told_;
+  bool overran_ = false;   // the last step
+  std::string floor_;      // what was last said of it,
+  Bytes highest_floor_{};  // for the highest one
+  bool refusal_told_ = false;
   double step_began_ = 0;  // seconds; 0: no pair yet
   std::atomic<std::thread::id> owner_;
   // Copy of the storage that the running op overwrites, for the verifier.

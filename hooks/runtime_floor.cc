@@ -1,6 +1,7 @@
 // What the runtime says where no plan can hold the budget, or none was found.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +14,7 @@
 
 namespace ebbtide {
 
-void Runtime::TellFloor() {
+void Runtime::TellFloor(SignatureBook* book) {
   // Steady pairs have no ops. An op that is still to be tried may yet prove
   // replayable.
   const auto is_unknown = [this](const TapeOp& op) {
@@ -23,22 +24,22 @@ void Runtime::TellFloor() {
       std::any_of(tape_->ops.begin(), tape_->ops.end(), is_unknown)) {
     return;
   }
-  if (const std::string failure = planning_.FailureOf(signature_);
-      !failure.empty() && failure_told_.insert(signature_).second) {
-    Say(failure);
+  if (!book->failure.empty() && !std::exchange(book->failure_told, true)) {
+    Say(book->failure);
   }
-  if (!floor_told_.insert(signature_).second) return;
+  if (std::exchange(book->floor_told, true)) return;
   const Profile profile = BuildProfile(*tape_, watch_, nullptr).profile;
   const LeastPeak keeping = FindLeastPeak(profile, /*offload=*/false);
   const LeastPeak spilling = FindLeastPeak(profile, /*offload=*/true);
   const LeastPeak& floor = residency_.CanSpill() ? spilling : keeping;
   if (floor.bytes <= *settings_.budget) return;
-  const std::string told = floor_;
+  // Another signature: less is no news to people.
+  if (floor.bytes <= highest_floor_) return;
+  highest_floor_ = floor.bytes;
   floor_ = absl::StrCat(
       "the budget is below the floor of ", FormatSize(floor.bytes),
       residency_.CanSpill() ? "" : " without spilling", ": ", floor.name,
       " needs it, ", FormatSize(floor.other), " of that not for saved tensors");
-  if (floor_ == told) return;  // another signature, the same to people
   std::string advice = "a smaller batch lowers it";
   if (spilling.bytes < floor.bytes) {
     advice = absl::StrCat("spilling (EBBTIDE_SPILL_DIR) lowers it to ",
@@ -74,8 +75,9 @@ void Runtime::NoteKept() {
 
 // What stood in the way of the budget or of a plan.
 std::string Runtime::WhyNotBetter() const {
+  const SignatureBook* book = books_.Find(signature_);
   std::vector<std::string> reasons = {residency_.spill_failure(), floor_,
-                                      planning_.FailureOf(signature_)};
+                                      book == nullptr ? "" : book->failure};
   std::erase(reasons, "");
   return absl::StrJoin(reasons, "; ");
 }

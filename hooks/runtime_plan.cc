@@ -7,111 +7,205 @@
 #include "absl/strings/str_cat.h"
 #include "hooks/run_log.h"
 #include "hooks/runtime.h"
+#include "planner/contest.h"
 
 namespace ebbtide {
+namespace {
 
-void Runtime::NoteStepTime(double seconds) {
-  if (state_ == State::kWatch && evictions_ > 0) {
-    ways_[tape_->hash].demand.Add(seconds);
-  }
-  if ((state_ == State::kActive || state_ == State::kSteady) &&
-      tape_->hash == followed_) {
-    Followed().times.Add(seconds);
-  }
-}
+// Quiet pairs that it takes, for each signature known, to believe that no other
+// comes; pairs after which memory that was short is forgotten.
+constexpr int kPairsPerSignature = 4;
+constexpr int kLongAgo = 1 << 10;
 
-void Runtime::Decide() {
-  if (tape_ == nullptr) return;
-  repeated_ = complete_ && tape_->hash == signature_;
-  if (steady_run_ == nullptr) KeepLeastTimes();
-  signature_ = tape_->hash;
+}  // namespace
+
+void Runtime::Learn() {
+  const int64_t evictions =
+      residency_.counts().drops + residency_.counts().spills;
+  const bool evicted = evictions != std::exchange(evictions_, evictions);
+  quiet_pairs_ = evicted ? 0 : quiet_pairs_ + 1;
+  const uint64_t last = signature_;
+  signature_ = complete_ ? tape_->hash : 0;
+  streak_ = signature_ == last ? streak_ + 1 : 1;
+  if (signature_ == 0) return;
+  if (SignatureBook* before = books_.Find(last)) {
+    before->successor = signature_;
+  }
+  SignatureBook& book = books_.Use(signature_);
+  ++book.pairs;
+  book.last_pair = ++pairs_;
+  book.was_short = evicted;
+  if (steady_run_ == nullptr) KeepLeastTimes(&book);
   if (!settings_.budget) {
     // Times are the least so far: later profiles are better ones.
-    if (repeated_ && std::has_single_bit(++repeats_[signature_])) TakeProfile();
+    if (streak_ > 1 && std::has_single_bit(++book.repeats)) TakeProfile(book);
     return;
   }
   RefreshVerified();
-  if (overran_) TellFloor();
-  const int64_t evictions =
-      residency_.counts().drops + residency_.counts().spills;
-  quiet_pairs_ = evictions == evictions_ ? quiet_pairs_ + 1 : 0;
-  evictions_ = evictions;
-  state_ = State::kWatch;
-  residency_.VerifyRebuilds(settings_.verify_every > 0 &&
-                            report_.steps % settings_.verify_every == 0);
+  NoteStepTime(&book, evicted);
+  if (overran_) TellFloor(&book);
+  if (evicted && book.pairs > 1 && book.plans == SignatureBook::Plans::kNone) {
+    AskForPlan(&book);
+  }
+}
+
+void Runtime::NoteStepTime(SignatureBook* book, bool evicted) {
+  if (followed_plan_ == nullptr && evicted) book->demand.Add(step_seconds_);
+  const bool is_followed = state_ == State::kActive || state_ == State::kSteady;
+  if (!is_followed || !as_planned_ || signature_ != followed_) return;
+  if (Candidate* candidate = Followed()) candidate->times.Add(step_seconds_);
+}
+
+void Runtime::Decide() {
   if (plans_may_spill_ && !residency_.CanSpill()) {
     plans_may_spill_ = false;
-    planning_.DiscardAll();
+    planning_.Clear();
+    for (auto& [signature, book] : books_.entries()) book.DiscardPlans();
   }
-  const auto planned = planning_.StateOf(signature_);
-  if (planned == Planning::State::kReady) followed_ = signature_;
-  // After an exception to the rule (a last, short batch) the rule returns.
-  if (planning_.StateOf(followed_) == Planning::State::kReady) {
-    ChooseCandidate();
-  } else if (planned == Planning::State::kUnknown && repeated_ &&
-             quiet_pairs_ == 0) {
-    StartPlanning();
+  FetchPlans();
+  if (tape_ != nullptr) Learn();
+  if (!settings_.budget) return;
+  followed_ = 0;
+  followed_plan_ = nullptr;
+  residency_.VerifyRebuilds(settings_.verify_every > 0 &&
+                            report_.steps % settings_.verify_every == 0);
+  state_ = State::kWatch;
+  if (ChooseSteady()) {
+    state_ = State::kSteady;
+  } else {
+    recognition_ = Recognition(KnownTapes());
   }
 }
 
-void Runtime::ChooseCandidate() {
-  Ways& ways = ways_[followed_];
-  std::vector<Candidate> candidates;
+void Runtime::FetchPlans() {
+  for (Planning::Made& made : planning_.TakeMade()) {
+    SignatureBook* book = books_.Find(made.signature);
+    if (book == nullptr || book->request != made.request) continue;
+    if (made.plan.ok()) {
+      const Plan& plan = (*made.plan)->plan;
+      book->plans = SignatureBook::Plans::kReady;
+      // Copies of bytes need no proof.
+      book->candidates.push_back(
+          {.plan = *std::move(made.plan),
+           .moves = Contains(plan, Action::Do::kOffload),
+           .proven = !Contains(plan, Action::Do::kRecompute)});
+      ++report_.plans_made;
+    } else if (absl::IsCancelled(made.plan.status())) {
+      book->DiscardPlans();
+    } else {
+      book->RefusePlans(std::string(made.plan.status().message()));
+    }
+  }
+}
+
+// Those with a plan, the one that followed the last pair's the last time first,
+// the others as they were last seen.
+std::vector<KnownTape> Runtime::KnownTapes() const {
+  const SignatureBook* last = books_.Find(signature_);
+  const uint64_t expected = last == nullptr ? 0 : last->successor;
+  std::vector<KnownTape> known;
+  for (const auto& [signature, book] : books_.entries()) {
+    if (book.candidates.empty()) continue;
+    const auto& plan = book.candidates.front().plan;
+    KnownTape tape = {.signature = signature, .hashes = {plan, &plan->hashes}};
+    known.insert(signature == expected ? known.begin() : known.end(),
+                 std::move(tape));
+  }
+  return known;
+}
+
+std::vector<Experience> Runtime::ExperiencesOf(bool moves) const {
+  std::vector<Experience> experiences;
+  for (const auto& [signature, book] : books_.entries()) {
+    for (const Candidate& c : book.candidates) {
+      if (c.moves != moves || c.times.steps() < kTrial) continue;
+      experiences.push_back({c.plan->plan.time / 1e9, c.times.Least()});
+    }
+  }
+  return experiences;
+}
+
+Candidate* Runtime::ChooseCandidate(SignatureBook* book) {
+  // Elsewhere counts as long as one of several is not known itself.
+  const auto& candidates = book->candidates;
+  const bool is_open =
+      candidates.size() > 1 &&
+      std::any_of(candidates.begin(), candidates.end(),
+                  [](const auto& c) { return c.times.steps() < kTrial; });
   std::vector<Contestant> contestants;
-  for (const auto& plan : planning_.PlansFor(followed_)) {
-    const auto known =
-        std::find_if(ways.plans.begin(), ways.plans.end(),
-                     [&](const Candidate& c) { return c.plan == plan; });
-    candidates.push_back(known == ways.plans.end() ? Candidate{.plan = plan}
-                                                   : std::move(*known));
-    const StepTimes& times = candidates.back().times;
-    contestants.push_back({.predicted = plan->plan.time / 1e9,
-                           .steps = times.steps(),
-                           .least = times.Least()});
+  for (const Candidate& c : candidates) {
+    const Time predicted = c.plan->plan.time / 1e9;
+    contestants.push_back(
+        {.predicted = predicted,
+         .steps = c.times.steps(),
+         .least = c.times.Least(),
+         .expected =
+             is_open ? ExpectedTime(predicted, ExperiencesOf(c.moves)) : 0});
   }
-  ways.plans = std::move(candidates);
-  const auto chosen = ChoosePlan(contestants, ways.demand.Least());
-  if (!chosen) {
-    const char* why = "the plan was slower than evicting on demand";
+  if (const auto chosen = ChoosePlan(contestants, book->demand.Least())) {
+    return &book->candidates[*chosen];
+  }
+  const char* why = "the plan was slower than evicting on demand";
+  if (!std::exchange(refusal_told_, true)) {
     Say(absl::StrCat(why, ", and is dropped"));
-    planning_.Refuse(followed_, why);
-    return;
   }
-  following_ = *chosen;
-  state_ = Followed().proven ? State::kActive : State::kShadow;
-  ChooseSteady();
+  book->RefusePlans(why);
+  return nullptr;
 }
 
-void Runtime::ChooseSteady() {
+// Whether the next pair goes without the recorder. It has to be known before
+// it begins: where the last ones were all alike.
+bool Runtime::ChooseSteady() {
   // Then one is recorded, to see what saved tensors do not show.
   constexpr int kSteadyPairs = 63;
-  if (state_ == State::kActive && !Followed().unsteady &&
-      steady_pairs_ < kSteadyPairs && Followed().plan->steady != nullptr &&
-      residency_.CloseEyes()) {
-    state_ = State::kSteady;
-    ++steady_pairs_;
-  } else {
+  SignatureBook* book = books_.Find(signature_);
+  if (book == nullptr || book->plans != SignatureBook::Plans::kReady ||
+      streak_ < book->steady_after ||
+      std::exchange(steady_pairs_, steady_pairs_ + 1) >= kSteadyPairs) {
     steady_pairs_ = 0;
+    return false;
   }
+  const Candidate* candidate = ChooseCandidate(book);
+  if (candidate == nullptr || !candidate->proven || candidate->unsteady ||
+      candidate->plan->steady == nullptr || !residency_.CloseEyes()) {
+    steady_pairs_ = 0;
+    return false;
+  }
+  followed_ = signature_;
+  followed_plan_ = candidate->plan;
+  return true;
 }
 
-void Runtime::KeepLeastTimes() {
-  const bool known = repeated_ && op_times_.size() == tape_->ops.size() &&
-                     stage_times_.size() == tape_->stages.size();
-  op_times_.resize(tape_->ops.size());
-  stage_times_.resize(tape_->stages.size());
+// What is saved while we rest is PyTorch's: not before steps of other shapes,
+// which may need more, have stopped coming.
+bool Runtime::MayRest(Bytes peak) const {
+  if (!settings_.budget || peak > *settings_.budget) return false;
+  const int others = std::max<int>(books_.size(), 1) - 1;
+  if (quiet_pairs_ < 2 + kPairsPerSignature * others) return false;
+  return std::none_of(books_.entries().begin(), books_.entries().end(),
+                      [this](const auto& entry) {
+                        return entry.second.was_short &&
+                               pairs_ - entry.second.last_pair < kLongAgo;
+                      });
+}
+
+void Runtime::KeepLeastTimes(SignatureBook* book) {
+  const bool known = book->op_times.size() == tape_->ops.size() &&
+                     book->stage_times.size() == tape_->stages.size();
+  book->op_times.resize(tape_->ops.size());
+  book->stage_times.resize(tape_->stages.size());
   const auto keep = [known](double* measured, double* least) {
     if (known) *measured = std::min(*measured, *least);
     *least = *measured;
   };
-  for (size_t i = 0; i < op_times_.size(); ++i) {
-    keep(&tape_->ops[i].nanoseconds, &op_times_[i]);
+  for (size_t i = 0; i < book->op_times.size(); ++i) {
+    keep(&tape_->ops[i].nanoseconds, &book->op_times[i]);
   }
-  for (size_t i = 0; i < stage_times_.size(); ++i) {
-    keep(&tape_->stages[i].nanoseconds, &stage_times_[i]);
+  for (size_t i = 0; i < book->stage_times.size(); ++i) {
+    keep(&tape_->stages[i].nanoseconds, &book->stage_times[i]);
   }
   double step = watch_.step_nanoseconds();
-  keep(&step, &step_time_);
+  keep(&step, &book->step_time);
 }
 
 // What was found out since the ops of the last pair were recorded.
@@ -122,42 +216,28 @@ void Runtime::RefreshVerified() {
   }
 }
 
-MeasuredProfile Runtime::TakeProfile() {
+MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
   Profile& profile = measured.profile;
-  profile.tail_time = std::max(0.0, step_time_ - BaseTime(profile));
+  profile.tail_time = std::max(0.0, book.step_time - BaseTime(profile));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
   return measured;
 }
 
-void Runtime::StartPlanning() {
+void Runtime::AskForPlan(SignatureBook* book) {
   // Demand eviction makes up for what the prediction misses.
   const int64_t budget = Count(*settings_.budget);
   const int64_t margin =
       std::min(std::max<int64_t>(budget / 100, 1 << 20), budget / 2);
   // Planning takes a core of the job: no more of it than pays soon.
   const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
-  planning_.Start(
-      *tape_, TakeProfile(),
+  book->plans = SignatureBook::Plans::kAsked;
+  book->request = planning_.Ask(
+      *tape_, TakeProfile(*book),
       {.budget = Bytes{budget - margin},
        .time_limit = std::clamp(steps, absl::Seconds(0.5), absl::Seconds(5)),
        .allow_offload = residency_.CanSpill()});
-}
-
-void Runtime::FollowPlan() {
-  const auto& plan = Followed().plan;
-  report_.predicted_peak = plan->plan.peak;
-  report_.predicted_time = plan->plan.time / 1e9;
-  if (state_ == State::kSteady) {
-    steady_run_ = std::make_unique<SteadyRun>(plan->steady);
-    return;
-  }
-  plan_run_ = std::make_unique<PlanRun>(plan,
-                                        state_ == State::kShadow
-                                            ? PlanRun::Mode::kShadow
-                                            : PlanRun::Mode::kActive,
-                                        tape_, &residency_, &verifier_);
 }
 
 }  // namespace ebbtide

@@ -205,9 +205,7 @@ c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
   if (tape == tape_ && in_backward_ && state_ != State::kSteady) {
     const int stages = tape->stages.size();
     const auto node = torch::autograd::get_current_node();
-    if (watch_.Ask(index, node.get()) == stages && plan_run_ != nullptr) {
-      plan_run_->OnStage(stages);
-    }
+    if (watch_.Ask(index, node.get()) == stages) FollowStage(stages);
   }
   return residency_.Fetch(tape.get(), index);
 }
@@ -342,9 +340,8 @@ void Runtime::OnOpEnd(Tape* tape, int index, at::TensorList outputs) {
   for (int copy : copies) NoteCopy(tape, index, copy);
   residency_.Reap();
   residency_.SetPosition(tape, tape->clock);
-  if (plan_run_ == nullptr) return;
   const int ops = tape->ops.size();
-  for (int i = index; i < ops; ++i) plan_run_->OnOpEnd(i);
+  for (int i = index; i < ops; ++i) FollowOp(i);
 }
 
 // What has been measured and found out of an op that has just run.

@@ -143,6 +143,17 @@ absl::Status ReadMinBytes(Settings* settings) {
   return absl::OkStatus();
 }
 
+absl::Status ReadSignatures(Settings* settings) {
+  const char* text = Get("EBBTIDE_SIGNATURES");
+  if (text == nullptr) return absl::OkStatus();
+  if (!absl::SimpleAtoi(text, &settings->signatures) ||
+      settings->signatures < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "EBBTIDE_SIGNATURES=", text, ": expected a number from 1 on"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadLog(Settings* settings) {
   const char* log = Get("EBBTIDE_LOG");
   if (log == nullptr) return absl::OkStatus();
@@ -164,8 +175,8 @@ absl::Status ReadLog(Settings* settings) {
 
 absl::StatusOr<Settings> SettingsFromEnvironment() {
   Settings settings;
-  for (auto read :
-       {ReadBudget, ReadSpill, ReadRecord, ReadVerify, ReadMinBytes, ReadLog}) {
+  for (auto read : {ReadBudget, ReadSpill, ReadRecord, ReadVerify, ReadMinBytes,
+                    ReadSignatures, ReadLog}) {
     const absl::Status status = read(&settings);
     if (!status.ok()) return status;
   }

@@ -1,6 +1,7 @@
 #include "planner/contest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -8,13 +9,30 @@ namespace ebbtide {
 namespace {
 
 constexpr int kLast = 8;         // steps that are remembered
-constexpr int kTrial = 3;        // steps after which a plan is known
-constexpr int kEnough = 8;       // and known well enough to give up planning
+constexpr int kEnough = 8;       // steps after which planning is given up
 constexpr double kFar = 1.25;    // a single step that is slower ends a trial
 constexpr double kNoise = 1.05;  // what is within it is no difference
 
+constexpr size_t kNeighbours = 5;  // whose experience counts
+constexpr size_t kFewest = 3;      // that say anything
+
 bool IsInTrial(const Contestant& plan, Time least) {
-  return plan.steps == 0 || (plan.steps < kTrial && plan.least <= kFar * least);
+  if (plan.steps == 0) return plan.expected < least;
+  return plan.steps < kTrial && plan.least <= kFar * least;
+}
+
+// By what is expected, where that is known of all.
+std::vector<int> InOrder(absl::Span<const Contestant> plans) {
+  const bool known =
+      std::all_of(plans.begin(), plans.end(),
+                  [](const Contestant& plan) { return plan.expected > 0; });
+  std::vector<int> order(plans.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return known ? plans[a].expected < plans[b].expected
+                 : plans[a].predicted < plans[b].predicted;
+  });
+  return order;
 }
 
 }  // namespace
@@ -29,19 +47,36 @@ Time StepTimes::Least() const {
   return last_.empty() ? 0 : *std::min_element(last_.begin(), last_.end());
 }
 
+Time ExpectedTime(Time predicted, std::vector<Experience> experiences) {
+  if (predicted <= 0 || experiences.size() < kFewest) return 0;
+  std::sort(experiences.begin(), experiences.end(),
+            [&](const Experience& a, const Experience& b) {
+              return std::abs(std::log(a.predicted / predicted)) <
+                     std::abs(std::log(b.predicted / predicted));
+            });
+  experiences.resize(std::min(experiences.size(), kNeighbours));
+  std::vector<double> ratios;
+  for (const Experience& experience : experiences) {
+    ratios.push_back(experience.least / experience.predicted);
+  }
+  const auto middle = ratios.begin() + ratios.size() / 2;
+  std::nth_element(ratios.begin(), middle, ratios.end());
+  return predicted * *middle;
+}
+
 std::optional<int> ChoosePlan(absl::Span<const Contestant> plans, Time demand) {
   if (plans.empty()) return std::nullopt;
-  std::vector<int> order(plans.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return plans[a].predicted < plans[b].predicted;
+  const std::vector<int> order = InOrder(plans);
+  const auto first = std::find_if(order.begin(), order.end(), [&](int plan) {
+    return plans[plan].steps >= kTrial;
   });
-  int best = order[0];
-  if (plans[best].steps < kTrial) return best;
+  if (first == order.end()) return order[0];
+  int best = *first;
   for (int plan : order) {
     // A whole step takes longer than its forward and backward.
-    if (plans[plan].predicted >= plans[best].least) break;
+    if (plans[plan].predicted >= plans[best].least) continue;
     if (IsInTrial(plans[plan], plans[best].least)) return plan;
+    if (plans[plan].steps == 0) continue;
     if (kNoise * plans[plan].least < plans[best].least) best = plan;
   }
   const bool is_lost = demand > 0 && plans[best].steps >= kEnough &&

@@ -11,11 +11,15 @@
 
 #include <deque>
 #include <optional>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "planner/units.h"
 
 namespace ebbtide {
+
+// Steps after which a plan is known.
+inline constexpr int kTrial = 3;
 
 // The last steps of one kind, as they were measured.
 class StepTimes {
@@ -35,7 +39,20 @@ struct Contestant {
   Time predicted = 0;  // of forward and backward, by the simulator
   int steps = 0;       // that have followed it
   Time least = 0;      // of them
+  // Of the whole step, by what plans of its kind took elsewhere; 0: unknown.
+  // One that is not expected to be the fastest is not tried.
+  Time expected = 0;
 };
+
+// How a prediction turned out.
+struct Experience {
+  Time predicted = 0;
+  Time least = 0;  // of some steps
+};
+
+// What a step with a plan of `predicted` time is expected to take, by the
+// nearest predictions of such plans; 0 where there are too few.
+Time ExpectedTime(Time predicted, std::vector<Experience> experiences);
 
 // The plan to follow in the next step; nullopt where there is none, or steps
 // without a plan, the least of which took `demand` (0: unknown), were faster.

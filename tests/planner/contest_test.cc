@@ -76,5 +76,37 @@ TEST(ChoosePlanTest, NoneIsFollowedWhereDemandIsFaster) {
   EXPECT_EQ(Follow({5}, {8.2}, 8, 10), "aaaaaaaaaa");
 }
 
+TEST(ExpectedTimeTest, UnknownWithoutExperience) {
+  EXPECT_EQ(ExpectedTime(5, {}), 0);
+  EXPECT_EQ(ExpectedTime(5, {{5, 6}, {5, 6}}), 0);
+}
+
+TEST(ExpectedTimeTest, IsCorrectedByTheMiddleOfTheNearestPredictions) {
+  // Twice as slow near 10, but one of them is an exception; far away as told.
+  EXPECT_EQ(ExpectedTime(10, {{9, 18},
+                              {10, 20},
+                              {11, 22},
+                              {12, 60},
+                              {8, 16},
+                              {100, 100},
+                              {1, 1},
+                              {200, 200}}),
+            20);
+}
+
+TEST(ChoosePlanTest, OneThatIsNotExpectedToBeFasterIsNotTried) {
+  const Contestant known = {.predicted = 5, .steps = 3, .least = 9};
+  const Contestant worse = {.predicted = 6, .expected = 9.5};
+  const Contestant better = {.predicted = 6, .expected = 8};
+  EXPECT_THAT(ChoosePlan({known, worse}, 0), Optional(0));
+  EXPECT_THAT(ChoosePlan({known, better}, 0), Optional(1));
+}
+
+TEST(ChoosePlanTest, WhatIsExpectedComesBeforeWhatIsPredicted) {
+  const std::vector<Contestant> plans = {{.predicted = 5, .expected = 9},
+                                         {.predicted = 6, .expected = 7}};
+  EXPECT_THAT(ChoosePlan(plans, 0), Optional(1));
+}
+
 }  // namespace
 }  // namespace ebbtide

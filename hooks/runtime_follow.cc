@@ -1,0 +1,94 @@
+// In a pair: recognising which of the known ones it is, and following its plan
+// for as long as it is that one.
+#include <algorithm>
+#include <utility>
+
+#include "hooks/runtime.h"
+
+namespace ebbtide {
+
+Candidate* Runtime::Followed() {
+  SignatureBook* book = books_.Find(followed_);
+  if (book == nullptr) return nullptr;
+  const auto known = std::find_if(
+      book->candidates.begin(), book->candidates.end(),
+      [this](const Candidate& c) { return c.plan == followed_plan_; });
+  return known == book->candidates.end() ? nullptr : &*known;
+}
+
+void Runtime::FollowOp(int op) {
+  if (plan_run_ != nullptr) {
+    plan_run_->OnOpEnd(op);
+    if (!plan_run_->diverged()) return;
+    EndPlanRun();
+  }
+  if (in_backward_ || state_ != State::kWatch) return;
+  const int ops = op + 1;
+  while (const auto signature = recognition_.After(op, tape_->ops[op].hash)) {
+    if (FollowPlanFor(*signature, ops)) return;
+    recognition_.Exclude(*signature);
+  }
+}
+
+void Runtime::FollowStage(int stage) {
+  const size_t ops = tape_->ops.size();
+  // A tape that goes on where this one has ended is another, too.
+  if (stage == 0 && (plan_run_ == nullptr || plan_run_->ExpectsMoreThan(ops))) {
+    EndPlanRun();
+    const auto signature = recognition_.Whole(ops, tape_->hash);
+    if (signature && state_ == State::kWatch) FollowPlanFor(*signature, ops);
+  }
+  if (plan_run_ == nullptr) return;
+  plan_run_->OnStage(stage);
+  if (plan_run_->diverged()) EndPlanRun();
+}
+
+// The first `ops` ops were those of a pair with that signature. False where
+// none of its plans is to be followed.
+bool Runtime::FollowPlanFor(uint64_t signature, int ops) {
+  SignatureBook* book = books_.Find(signature);
+  if (book == nullptr || book->plans != SignatureBook::Plans::kReady) {
+    return false;
+  }
+  const Candidate* candidate = ChooseCandidate(book);
+  if (candidate == nullptr) return false;
+  followed_ = signature;
+  followed_plan_ = candidate->plan;
+  report_.predicted_peak = followed_plan_->plan.peak;
+  report_.predicted_time = followed_plan_->plan.time / 1e9;
+  state_ = candidate->proven ? State::kActive : State::kShadow;
+  plan_run_ = std::make_unique<PlanRun>(
+      followed_plan_,
+      candidate->proven ? PlanRun::Mode::kActive : PlanRun::Mode::kShadow,
+      tape_, &residency_, &verifier_);
+  plan_run_->CatchUp(ops);
+  return true;
+}
+
+// The pair is over, or is not what was planned.
+void Runtime::EndPlanRun() {
+  if (plan_run_ == nullptr) return;
+  const std::unique_ptr<PlanRun> run = std::move(plan_run_);
+  as_planned_ = complete_ && !run->diverged();
+  if (run->refuted()) {
+    if (SignatureBook* book = books_.Find(followed_)) book->DiscardPlans();
+  } else if (as_planned_) {
+    if (Candidate* candidate = Followed()) candidate->proven = true;
+  }
+  const bool is_followed = state_ == State::kShadow || state_ == State::kActive;
+  if (in_pair_ && is_followed) state_ = State::kWatch;
+}
+
+void Runtime::EndSteadyPair() {
+  if (!complete_) return;
+  if (steady_run_->IsOver(saves_)) {
+    tape_->hash = followed_;
+    as_planned_ = true;
+  } else if (SignatureBook* book = books_.Find(followed_)) {
+    // The longer a streak has to be, the fewer pairs differ.
+    constexpr int kMost = 1 << 10;
+    book->steady_after = std::min(2 * book->steady_after, kMost);
+  }
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,71 @@
+// What is known of the pairs of one signature. One table of these is bounded;
+// what is thrown away is learnt again.
+#ifndef EBBTIDE_HOOKS_SIGNATURE_BOOK_H_
+#define EBBTIDE_HOOKS_SIGNATURE_BOOK_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "planner/contest.h"
+
+namespace ebbtide {
+
+struct TapePlan;
+
+// A plan, and what came of following it.
+struct Candidate {
+  std::shared_ptr<const TapePlan> plan;
+  bool moves = false;     // bytes to the host and back
+  bool proven = false;    // shadowed, and nothing differed
+  bool unsteady = false;  // did not hold the budget without the recorder
+  StepTimes times;        // seconds, of complete pairs
+};
+
+struct SignatureBook {
+  enum class Plans {
+    kNone,     // not asked for yet
+    kAsked,    // in the making
+    kReady,    // there is one, and may yet be another
+    kRefused,  // there is none, because of `failure`
+  };
+
+  int pairs = 0;           // that were complete
+  uint64_t repeats = 0;    // of them, how many followed one of the same
+  uint64_t successor = 0;  // signature of what came next the last time
+  int64_t last_pair = 0;   // of the run
+  bool was_short = false;  // of memory, the last time
+  // The least that each op and stage, and the step from such a pair to the
+  // next, have taken; nanoseconds.
+  std::vector<double> op_times;
+  std::vector<double> stage_times;
+  double step_time = 0;
+  StepTimes demand;  // seconds, without a plan
+
+  Plans plans = Plans::kNone;
+  int request = 0;  // to the planning; what others gave is out of date
+  std::vector<Candidate> candidates;
+  std::string failure;
+  // Pairs in a row before it is tried without the recorder.
+  int steady_after = 2;
+
+  bool floor_told = false;
+  bool failure_told = false;
+
+  void DiscardPlans() {
+    plans = Plans::kNone;
+    request = 0;
+    candidates.clear();
+    failure.clear();
+  }
+  void RefusePlans(std::string why) {
+    DiscardPlans();
+    plans = Plans::kRefused;
+    failure = std::move(why);
+  }
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_SIGNATURE_BOOK_H_
