@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 #include <utility>
+#include <vector>
 
 namespace ebbtide {
 namespace {
@@ -44,7 +45,13 @@ void* Arena::Allocate(Bytes size) {
     // Everything that may throw comes before the state changes.
     live_.reserve(live_.size() + 1);
     BlockSet::node_type node = TakeFit(asked);
-    if (!node && stats_.mapped + asked > cap_) node = TakeAndSplit(asked);
+    if (!node && stats_.mapped + asked > cap_) {
+      node = TakeAndSplit(asked);
+      if (!node && stats_.retained >= asked && MergeTouching()) {
+        node = TakeFit(asked);
+        if (!node) node = TakeAndSplit(asked);
+      }
+    }
     if (!node) {
       Shrink(cap_ - asked);
       node = Map(asked);
@@ -124,6 +131,33 @@ Arena::BlockSet::node_type Arena::TakeAndSplit(Bytes size) {
   BlockSet::node_type node = retained_.extract(it);
   node.value().size = size;
   return node;
+}
+
+// Makes one of retained blocks that touch; false where none do. Not done when
+// they are freed: requests come again in the sizes that they had.
+bool Arena::MergeTouching() {
+  std::vector<BlockSet::node_type> nodes;
+  nodes.reserve(retained_.size());  // nothing after this throws
+  while (!retained_.empty()) {
+    nodes.push_back(retained_.extract(retained_.begin()));
+  }
+  std::sort(nodes.begin(), nodes.end(), [](const auto& a, const auto& b) {
+    return a.value().address < b.value().address;
+  });
+  const size_t before = nodes.size();
+  for (size_t i = 1, last = 0; i < before; ++i) {
+    Block& block = nodes[last].value();
+    if (block.address + Count(block.size) != nodes[i].value().address) {
+      last = i;
+      continue;
+    }
+    block.size += nodes[i].value().size;
+    nodes[i] = BlockSet::node_type();
+  }
+  for (BlockSet::node_type& node : nodes) {
+    if (node) retained_.insert(std::move(node));
+  }
+  return retained_.size() < before;
 }
 
 // A new block of exactly `size`, or an empty node.

@@ -6,8 +6,10 @@
 // within the cap; the largest retained blocks go back to the system first. A
 // request takes the smallest retained block that is at most 1/8 larger than it;
 // that slack is cut off once it would push the mapped bytes over the cap. When
-// the cap leaves no room for a new mapping, a larger block is split instead.
-// Live pages themselves are never refused because of the cap.
+// the cap leaves no room for a new mapping, a larger block is split instead, if
+// need be one that touching blocks make together: steps of many shapes would
+// otherwise go on giving pages back and asking for zeroed ones. Live pages
+// themselves are never refused because of the cap.
 //
 // Thread-safe, one mutex. Allocate and Free are O(log blocks) and the system
 // calls they need; cutting slack walks the live blocks. Free never allocates.
@@ -95,6 +97,7 @@ class Arena {
 
   BlockSet::node_type TakeFit(Bytes size);
   BlockSet::node_type TakeAndSplit(Bytes size);
+  bool MergeTouching();
   BlockSet::node_type Map(Bytes size);
   bool ReleaseLargest();
   void CutAllSlack();

@@ -40,8 +40,8 @@ struct RunReport {
   int64_t plans_made = 0;
   double predicted_time = 0;  // seconds; 0: no plan was used
   Bytes predicted_peak{};
-  // Of the last pair that was recorded under a budget and had other ops than
-  // the one before it.
+  // Of the last pair that was recorded under a budget, had other ops than the
+  // one before it, and was of a kind that had come at most once.
   std::optional<Coverage> coverage;
 };
 

@@ -26,13 +26,15 @@ void Runtime::NoteUntaped(const at::Tensor& tensor) {
 }
 
 void Runtime::NoteCoverage() {
-  // Looking for all recipes takes time: once for every other tape, and again
-  // when more is known of its ops.
+  // Looking for all recipes takes time: once for every other tape, unless it is
+  // an old acquaintance, and again when more is known of its ops.
   if (!settings_.budget || tape_->ops.empty()) return;
   if (report_.coverage && covered_ == tape_->hash &&
       covered_results_ == verifier_.results()) {
     return;
   }
+  const SignatureBook* known = books_.Find(tape_->hash);
+  if (covered_ != tape_->hash && known != nullptr && known->pairs > 1) return;
   covered_ = tape_->hash;
   covered_results_ = verifier_.results();
   report_.coverage = FindCoverage(*tape_, residency_.CanSpill());

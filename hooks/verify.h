@@ -9,6 +9,7 @@
 #ifndef EBBTIDE_HOOKS_VERIFY_H_
 #define EBBTIDE_HOOKS_VERIFY_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -62,11 +63,21 @@ class Verifier {
                  const c10::Storage& preimage);
 
   void Note(const TapeOp& op, Result result) {
+    // Shapes may never end. What repeats is found out again; what does not must
+    // not be forgotten, for it might repeat by luck.
+    if (results_.size() >= most_) {
+      absl::erase_if(results_,
+                     [](const auto& entry) { return entry.second.repeats; });
+      most_ = std::max(kMost, 2 * results_.size());
+    }
     results_[op.signature] = std::move(result);
     ++noted_;
   }
 
+  static constexpr size_t kMost = 1 << 16;
+
   absl::flat_hash_map<uint64_t, Result> results_;
+  size_t most_ = kMost;
   int64_t noted_ = 0;
   uint8_t fill_ = 0;  // of the last trial
 };

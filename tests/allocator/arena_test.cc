@@ -101,6 +101,36 @@ TEST(ArenaTest, ALargerBlockIsSplitWhenTheCapLeavesNoRoom) {
   arena.Free(four + (1 << 20));
 }
 
+TEST(ArenaTest, TouchingBlocksAreMergedWhenNoneIsLargeEnough) {
+  Arena arena(MiB(4));
+  char* four = static_cast<char*>(arena.Allocate(MiB(4)));
+  arena.Free(four);
+  void* parts[4];
+  for (void*& part : parts) part = arena.Allocate(MiB(1));
+  for (int i : {3, 0, 2, 1}) arena.Free(parts[i]);
+  EXPECT_EQ(arena.Allocate(MiB(3)), four);
+  EXPECT_EQ(arena.Allocate(MiB(1)), four + (3 << 20));
+  EXPECT_EQ(arena.Stats().maps, 1);
+  EXPECT_EQ(arena.Stats().unmaps, 0);
+  EXPECT_TRUE(arena.Check());
+  arena.Free(four);
+  arena.Free(four + (3 << 20));
+}
+
+TEST(ArenaTest, BlocksWithALiveOneBetweenAreNotMerged) {
+  Arena arena(MiB(4));
+  char* four = static_cast<char*>(arena.Allocate(MiB(4)));
+  arena.Free(four);
+  void* parts[4];
+  for (void*& part : parts) part = arena.Allocate(MiB(1));
+  for (int i : {0, 2, 3}) arena.Free(parts[i]);
+  EXPECT_EQ(arena.Allocate(MiB(2)), four + (2 << 20));
+  EXPECT_EQ(arena.SizeOf(parts[1]), MiB(1));
+  EXPECT_TRUE(arena.Check());
+  arena.Free(parts[1]);
+  arena.Free(four + (2 << 20));
+}
+
 TEST(ArenaTest, SlackIsCutWhenItWouldBreakTheCap) {
   Arena arena(KiB(1700));
   void* nine = arena.Allocate(KiB(900));

@@ -122,11 +122,13 @@ class Zygote:
         answer["notes"] = [(label, v) for label, v in answer.get("notes", [])]
         return Outcome(**answer)
 
-    def plain(self, case: str, *, threads: int = 1) -> Outcome:
+    def plain(self, case: str, *, threads: int = 1, seconds: float = 20) -> Outcome:
         """The case unmanaged; the control, two runs being equal, is checked."""
         key = f"{case} {threads}"
         if key not in self._plain:
-            first, second = (self.run(case, threads=threads) for _ in range(2))
+            first, second = (
+                self.run(case, threads=threads, seconds=seconds) for _ in range(2)
+            )
             assert first.exit == 0, first.errors
             assert first.notes, f"{case} notes nothing"
             assert first.notes == second.notes, f"{case} differs without ebbtide"
@@ -134,10 +136,17 @@ class Zygote:
             self._plain[key] = first
         return self._plain[key]
 
-    def same(self, case: str, env: Mapping[str, str], *, threads: int = 1) -> Outcome:
+    def same(
+        self,
+        case: str,
+        env: Mapping[str, str],
+        *,
+        threads: int = 1,
+        seconds: float = 20,
+    ) -> Outcome:
         """The case with these variables; fails unless all notes are equal."""
-        plain = self.plain(case, threads=threads)
-        managed = self.run(case, env, threads=threads)
+        plain = self.plain(case, threads=threads, seconds=seconds)
+        managed = self.run(case, env, threads=threads, seconds=seconds)
         assert managed.exit == 0, (managed.exit, managed.errors)
         differ = [
             label
