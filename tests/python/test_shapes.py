@@ -33,7 +33,7 @@ def test_each_of_forty_lengths_has_its_plan(zygote: Zygote) -> None:
     done = within(zygote, "forty_lengths", "longest", 0.6)
     kinds = done.report["signatures"]
     assert kinds["remembered"] <= kinds["bound"] == 128
-    # Those that are short of memory, which is not half of them.
+    # About half of them are short of memory.
     assert kinds["plans_made"] >= 15
     # Of four times that a length comes, two are watched and one is shadowed.
     assert followed(done, 0.75 * kinds["plans_made"]), done.report
