@@ -22,7 +22,8 @@ struct TapePlan {
     int index = 0;  // storage, or op to run again
   };
   Plan plan;
-  std::vector<uint64_t> hashes;             // after op i
+  Time rest{};                   // of the step, outside forward and backward
+  std::vector<uint64_t> hashes;  // after op i
   std::vector<std::vector<Step>> after_op;  // between op i and the next
   std::vector<std::vector<Step>> before_stage;
   std::vector<std::vector<int>> outputs;     // storages made by op i
@@ -30,6 +31,11 @@ struct TapePlan {
   std::vector<SaveMark> saves;               // without what is left to PyTorch
   std::shared_ptr<const SteadyPlan> steady;  // nullptr: needs the recorder
 };
+
+// Of a whole step that follows the plan, in nanoseconds.
+inline Time StepTime(const TapePlan& plan) {
+  return plan.plan.time + plan.rest;
+}
 
 // All of it but the plan and its steps, from the tape that `measured` is of.
 TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured);

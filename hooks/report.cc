@@ -50,6 +50,24 @@ nlohmann::ordered_json CoverageToJson(const Coverage& c) {
           {"groups", groups}};
 }
 
+nlohmann::ordered_json PlansToJson(
+    const std::vector<RunReport::Followed>& plans) {
+  auto json = nlohmann::ordered_json::array();
+  for (const RunReport::Followed& plan : plans) {
+    json.push_back({{"predicted_time", plan.predicted_time},
+                    {"predicted_peak", Count(plan.predicted_peak)},
+                    {"offloads", plan.offloads},
+                    {"steps", plan.steps}});
+  }
+  return json;
+}
+
+std::vector<int64_t> Counts(const std::vector<Bytes>& sizes) {
+  std::vector<int64_t> counts;
+  for (const Bytes size : sizes) counts.push_back(Count(size));
+  return counts;
+}
+
 }  // namespace
 
 std::string ReportToJson(const RunReport& r) {
@@ -60,6 +78,7 @@ std::string ReportToJson(const RunReport& r) {
       {"persistent", Count(r.persistent)},
       {"steps", r.steps},
       {"step_times", r.step_times},
+      {"step_peaks", Counts(r.step_peaks)},
       {"over_budget_steps", r.over_budget_steps},
       {"ops_replayed", r.ops_replayed},
       {"bytes_by_tier",
@@ -77,6 +96,7 @@ std::string ReportToJson(const RunReport& r) {
         {"plans_made", r.plans_made}}},
       {"predicted_time", r.predicted_time},
       {"predicted_peak", Count(r.predicted_peak)},
+      {"plans", PlansToJson(r.plans)},
       {"state", r.state},
       {"steps_by_state", r.steps_by_state},
       {"reason", r.reason}};

@@ -20,6 +20,7 @@ struct RunReport {
   Bytes peak_activations{};        // saved bytes at the largest pair's peak
   Bytes persistent{};              // live bytes when the last pair began
   std::vector<double> step_times;  // seconds, from one pair to the next
+  std::vector<Bytes> step_peaks;   // live bytes
   int64_t steps = 0;
   int64_t over_budget_steps = 0;
   int64_t ops_replayed = 0;
@@ -38,8 +39,16 @@ struct RunReport {
   int64_t signatures_bound = 0;
   int64_t signatures_planned = 0;
   int64_t plans_made = 0;
-  double predicted_time = 0;  // seconds; 0: no plan was used
+  double predicted_time = 0;  // seconds a step; 0: no plan was used
   Bytes predicted_peak{};
+  // Each plan that was followed, and the steps that did so to their end.
+  struct Followed {
+    double predicted_time = 0;
+    Bytes predicted_peak{};
+    bool offloads = false;
+    std::vector<int64_t> steps;
+  };
+  std::vector<Followed> plans;
   // Of the last pair that was recorded under a budget, had other ops than the
   // one before it, and was of a kind that had come at most once.
   std::optional<Coverage> coverage;

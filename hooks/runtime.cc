@@ -208,6 +208,7 @@ void Runtime::CloseStep() {
     watch_.EndStep();
     step_seconds_ = now - step_began_;
     report_.step_times.push_back(step_seconds_);
+    report_.step_peaks.push_back(TheLedger().Peak());
     overran_ = settings_.budget && TheLedger().Peak() > *settings_.budget;
     if (overran_) ++report_.over_budget_steps;
     RunLog::Global().EndStep(report_.steps, TheLedger().Peak());

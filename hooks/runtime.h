@@ -121,6 +121,8 @@ class Runtime final : public TapeListener {
   void EndSteadyPair();
   void SpillWhatIsDue(int position);
   bool MayRest(Bytes peak) const;
+  // The step that has ended followed the plan to its end.
+  void ReportFollowed(Candidate* candidate);
   void Sleep(Bytes peak);
   void Wake();
   void NoteCoverage();

@@ -53,7 +53,21 @@ void Runtime::NoteStepTime(SignatureBook* book, bool evicted) {
   if (followed_plan_ == nullptr && evicted) book->demand.Add(step_seconds_);
   const bool is_followed = state_ == State::kActive || state_ == State::kSteady;
   if (!is_followed || !as_planned_ || signature_ != followed_) return;
-  if (Candidate* candidate = Followed()) candidate->times.Add(step_seconds_);
+  if (Candidate* candidate = Followed()) {
+    candidate->times.Add(step_seconds_);
+    ReportFollowed(candidate);
+  }
+}
+
+void Runtime::ReportFollowed(Candidate* candidate) {
+  if (candidate->reported < 0) {
+    const TapePlan& plan = *candidate->plan;
+    candidate->reported = static_cast<int>(report_.plans.size());
+    report_.plans.push_back({.predicted_time = StepTime(plan) / 1e9,
+                             .predicted_peak = plan.plan.peak,
+                             .offloads = candidate->moves});
+  }
+  report_.plans[candidate->reported].steps.push_back(report_.steps - 1);
 }
 
 void Runtime::Decide() {

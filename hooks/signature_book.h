@@ -21,6 +21,7 @@ struct Candidate {
   bool proven = false;    // shadowed, and nothing differed
   bool unsteady = false;  // did not hold the budget without the recorder
   StepTimes times;        // seconds, of complete pairs
+  int reported = -1;      // index in the report's plans
 };
 
 struct SignatureBook {
