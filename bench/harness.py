@@ -105,12 +105,17 @@ def managed(
     record_to: Path | None = None,
 ) -> Run:
     """Runs a job under `ebbtide run` with a budget in bytes."""
-    launcher = [str(EBBTIDE), "run", "--budget", f"{budget}B"]
+    more = [] if record_to is None else ["--record", str(record_to)]
+    return run(managed_command(command, budget, *more, spill=spill), {})
+
+
+def managed_command(
+    command: Sequence[str], budget: int, *more: str, spill: bool = True
+) -> list[str]:
+    launcher = [str(EBBTIDE), "run", "--budget", f"{budget}B", *more]
     if not spill:
         launcher += ["--spill-dir", "none"]
-    if record_to is not None:
-        launcher += ["--record", str(record_to)]
-    return run([*launcher, "--", *command], {})
+    return [*launcher, "--", *command]
 
 
 def parse(output: str, errors: str, anonymous: int, report: dict[str, Any]) -> Run:

@@ -8,20 +8,15 @@ fractions of the way from the floor to the unmanaged peak.
 
 import argparse
 import dataclasses
-import json
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import harness
 from harness import Run, mib
+from ways import Job, between
 
 JOBS = ["gpt", "resnet", "unet", "encdec", "lstm"]
 FRACTIONS = [75, 60, 45, 35]
-RECORDED_STEPS = 4
 SEED = 1
 
 
@@ -61,51 +56,42 @@ class Bench:
     """The runs of one job at one thread count."""
 
     def __init__(self, job: str, threads: int, size: str, fractions: list[int]) -> None:
-        self.job = job
+        self.name = job
         self.threads = threads
-        self.shape = ["--size", size, "--threads", str(threads), "--seed", str(SEED)]
+        shape = ["--size", size, "--threads", str(threads), "--seed", str(SEED)]
+        self.job = Job(job, shape)
         self.fractions = fractions
         self.notes: list[str] = []
 
-    def command(self, *more: str) -> list[str]:
-        return harness.job_command(self.job, [*self.shape, *more])
-
-    def short(self, *more: str) -> list[str]:
-        return self.command("--steps", str(RECORDED_STEPS), *more)
-
     def rows(self) -> Iterator[Row]:
-        self.plain = harness.run(self.command())
-        again = harness.run(self.command())
-        self.rival = harness.run(self.command("--checkpoint"))
-        with tempfile.TemporaryDirectory() as folder:
-            profile = Path(folder) / "profile.json"
-            counted = harness.record(self.short(), to=profile)
-            floor = least_budget(profile, counted.live)
-        rival_peak = harness.record(self.short("--checkpoint")).live
-        away = [str(harness.PYTHON), str(harness.ROOT / "bench" / "pyoff.py")]
-        pyoff = harness.record([*away, *self.short()[1:]])
+        job = self.job
+        self.plain = harness.run(job.command())
+        again = harness.run(job.command())
+        self.rival = harness.run(job.command("--checkpoint"))
+        unmanaged = job.recorded.live
+        rival_peak = harness.record(job.short("--checkpoint")).live
 
-        yield self.row("unmanaged", self.plain, counted.live)
-        yield self.row("unmanaged again", again, counted.live)
+        yield self.row("unmanaged", self.plain, unmanaged)
+        yield self.row("unmanaged again", again, unmanaged)
         yield self.row("checkpoint", self.rival, rival_peak)
+        least, witness = job.floor
         self.notes.append(
-            f"{self.job}, {self.threads} threads: floor with spill "
-            f"{mib(pyoff.live)} MiB (all saved tensors copied away), without "
-            f"{mib(floor['bytes'])} MiB ({floor['witness']})"
+            f"{self.name}, {self.threads} threads: floor with spill "
+            f"{mib(job.floor_with_spill)} MiB (all saved tensors copied away), "
+            f"without {mib(least)} MiB ({witness})"
         )
-        floors = {True: pyoff.live, False: int(floor["bytes"])}
-        for spill, least in floors.items():
+        for spill, floor in {True: job.floor_with_spill, False: least}.items():
             for fraction in self.fractions:
-                budget = least + (counted.live - least) * fraction // 100
-                run = harness.managed(self.command(), budget, spill=spill)
+                budget = between(floor, unmanaged, fraction)
+                run = harness.managed(job.command(), budget, spill=spill)
                 way = f"{fraction} % {'spill' if spill else 'recompute'}"
                 yield self.row(way, run, run.live, budget)
 
     def row(self, way: str, run: Run, peak: int, budget: int | None = None) -> Row:
-        harness.progress(f"{self.job}, {self.threads} threads, {way}")
+        harness.progress(f"{self.name}, {self.threads} threads, {way}")
         report = run.report
         return Row(
-            job=self.job,
+            job=self.name,
             threads=self.threads,
             way=way,
             identical=run.same_result(self.plain),
@@ -120,21 +106,6 @@ class Bench:
             predicted_seconds=float(report.get("predicted_time", 0.0)),
             predicted_peak=int(report.get("predicted_peak", 0)),
         )
-
-
-def least_budget(profile: Path, budget: int) -> dict[str, Any]:
-    """The planner's floor of a recorded profile, and the op that makes it."""
-    command = [str(harness.EBBTIDE), "plan", str(profile), "--budget", f"{budget}B"]
-    done = subprocess.run(
-        [*command, "--json"], capture_output=True, text=True, check=False
-    )
-    if done.returncode not in (0, 1) or not done.stdout:
-        raise harness.JobError(f"{' '.join(command)}: {done.stderr.strip()}")
-    answer = json.loads(done.stdout)
-    return {
-        "bytes": answer["least_budget"],
-        "witness": answer.get("floor_witness", "no witness named"),
-    }
 
 
 def show(rows: list[Row]) -> str:

@@ -33,6 +33,7 @@ def parser(description: str, steps: int) -> argparse.ArgumentParser:
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--size", choices=["small", "full"], default="full")
+    p.add_argument("--batch", type=int, default=None, help="default that of the size")
     p.add_argument(
         "--checkpoint",
         action="store_true",

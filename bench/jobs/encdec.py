@@ -37,6 +37,7 @@ class Translator(nn.Module):
 
 def train(args: argparse.Namespace) -> None:
     width, heads, layers, batch, length = SHAPES[args.size]
+    batch = args.batch or batch
     text = standard_library_text()
     model = Translator(width, heads, layers, length)
     if args.checkpoint:

@@ -100,6 +100,7 @@ def evaluate(model: GPT, text: Tensor, shape: Shape) -> float:
 
 def train(args: argparse.Namespace) -> None:
     shape = SHAPES[args.size]
+    shape = dataclasses.replace(shape, batch=args.batch or shape.batch)
     text = standard_library_text()
     held_out = len(text) // 10
     training, validation = text[:-held_out], text[-held_out:]

@@ -39,6 +39,7 @@ class Writer(nn.Module):
 
 def train(args: argparse.Namespace) -> None:
     width, layers, batch, length = SHAPES[args.size]
+    batch = args.batch or batch
     text = standard_library_text()
     model = Writer(width, layers)
     if args.checkpoint:

@@ -76,7 +76,8 @@ def images(batch: int, pixels: int) -> tuple[Tensor, Tensor]:
 
 def train(args: argparse.Namespace) -> None:
     depths, width, batch, pixels = SHAPES[args.size]
-    model = ResNet(depths, width)
+    batch = args.batch or batch
+    model = ResNet(args.depths or depths, width)
     if args.checkpoint:
         for block in model.blocks:
             checkpointed(block)
@@ -94,4 +95,6 @@ def train(args: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    train(start(parser(__doc__, steps=12)))
+    p = parser(__doc__, steps=12)
+    p.add_argument("--depths", type=int, nargs=4, help="blocks of each stage")
+    train(start(p))

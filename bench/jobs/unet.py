@@ -66,6 +66,7 @@ def scenes(batch: int, pixels: int) -> tuple[Tensor, Tensor]:
 
 def train(args: argparse.Namespace) -> None:
     width, levels, batch, pixels = SHAPES[args.size]
+    batch = args.batch or batch
     model = UNet(width, levels)
     if args.checkpoint:
         for block in [*model.down, *model.up]:
