@@ -1,0 +1,270 @@
+"""The papers' headline, executed: `./dev bench headline`.
+
+Budgets divide the activation bytes that the unmanaged run has at its peak by 2, 3, 4
+and so on, down to the floor; then, by bisection, the largest batch that trains in the
+unmanaged run's memory.
+"""
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import harness
+import interleaved
+from harness import mib
+from interleaved import Launch, Timed, Turns
+from ways import Job, away, managed
+
+# Arguments, and the batch of the full size. ResNet-34: it has more activations for
+# its parameters than ResNet-18.
+JOBS: dict[str, tuple[list[str], int]] = {
+    "gpt": ([], 8),
+    "resnet": (["--depths", "3", "4", "6", "3"], 16),
+}
+FACTORS = [2, 3, 4, 5, 6, 8, 10]
+SEED = 1
+TURNS = Turns(first=15, rounds=5, length=5)
+QUICK = Turns(first=8, rounds=1, length=5)
+# Factor and overhead in per cent that two of the papers name.
+NAMED = {2: 15, 4: 20}
+# Joint is the product; "recompute" forbids spilling.
+WAYS = {"joint": True, "recompute": False}
+PAPERS = harness.table(
+    [
+        ["paper", "activation memory", "overhead", "where"],
+        ["POFO", "÷4-6", "below 20 %", "NeurIPS 2021, abstract"],
+        ["HiRemate", "-50-70 % (÷2-3.3)", "10-15 %", "ICML 2025, abstract"],
+        ["Rockmate", "÷2-5", "10-20 %", "arXiv 2307.01236, abstract"],
+    ]
+)
+ABOUT = """\
+Activations: live bytes at the peak less those alive when the forward began \
+(parameters, optimizer state, and gradients where the script keeps them that long); \
+what backward makes of gradients counts as activations. ÷: the unmanaged run's over \
+them. Overhead: median step over the \
+unmanaged median, all ways running side by side, a few steps of each in turn; spread: \
+distance of the quartiles of the unmanaged steps, per cent of their median. Joint may \
+spill and recompute; recompute may not spill. Offload only is not available: the \
+runtime has no switch that forbids recomputing; the row of hooks is \
+synchronous offloading in Python (bench/pyoff.py), which copies everything. The \
+papers' figures are of GPUs and their own networks:"""
+
+
+@dataclasses.dataclass
+class Row:
+    job: str
+    way: str
+    budget: int | None
+    peak: int
+    activations: int  # at the peak
+    factor: float  # unmanaged over that
+    asked: float | None  # None: as low as it gets
+    seconds: float
+    overhead: float  # per cent
+    identical: bool
+    over_budget_steps: int
+
+    @property
+    def place(self) -> str:
+        asked = "the floor" if self.asked is None else f"÷{self.asked:g}"
+        return f"{self.job}, {self.way} at {asked}"
+
+    def complaints(self) -> Iterator[str]:
+        if not self.identical:
+            yield f"{self.place}: loss or hash differs from the unmanaged run's"
+        if self.over_budget_steps:
+            yield f"{self.place}: over the budget in {self.over_budget_steps} steps"
+        allowed = NAMED.get(int(self.asked or 0))
+        if self.way == "joint" and allowed and self.overhead > allowed:
+            yield f"{self.place}: overhead {self.overhead:.1f} %, named {allowed} %"
+
+
+@dataclasses.dataclass
+class Batch:
+    """The largest batch that trains in a budget."""
+
+    job: str
+    budget: int
+    batches: dict[str, int]
+
+
+class Bench:
+    def __init__(self, job: Job, factors: list[int], turns: Turns) -> None:
+        self.job = job
+        self.turns = turns
+        self.peak = job.recorded.live
+        self.persistent = int(job.recorded.report["persistent"])
+        self.factors = factors
+
+    def rows(self) -> Iterator[Row]:
+        command = self.job.command("--steps", str(self.turns.steps))
+        launches = {"unmanaged": Launch(command), "hooks": Launch(away(command))}
+        asked: dict[str, tuple[str, int, float | None]] = {}
+        for way, spill in WAYS.items():
+            for factor, budget in self.budgets(spill):
+                name = f"{way} at {mib(budget)} MiB"
+                asked[name] = (way, budget, factor)
+                launches[name] = managed(command, budget, spill=spill)
+        timed = interleaved.interleave(launches, self.turns)
+        self.plain = timed["unmanaged"]
+        self.spread = interleaved.spread(self.plain.seconds())
+        yield self.row("unmanaged", self.plain, self.peak, None, 1)
+        floor = self.job.floor_with_spill
+        yield self.row("hooks", timed["hooks"], floor, None, None)
+        for name, (way, budget, factor) in asked.items():
+            ran = timed[name]
+            yield self.row(way, ran, ran.run.live, budget, factor)
+
+    def budgets(self, spill: bool) -> Iterator[tuple[float | None, int]]:
+        """Factors and budgets, the floor last, with None for a factor."""
+        floor = self.job.floor_with_spill if spill else self.job.floor[0]
+        for factor in self.factors:
+            budget = self.persistent + (self.peak - self.persistent) // factor
+            if budget > floor:
+                yield factor, budget
+        yield None, floor
+
+    def row(
+        self, way: str, ran: Timed, peak: int, budget: int | None, asked: float | None
+    ) -> Row:
+        activations = peak - self.persistent
+        return Row(
+            job=self.job.name,
+            way=way,
+            budget=budget,
+            peak=peak,
+            activations=activations,
+            factor=(self.peak - self.persistent) / activations,
+            asked=asked,
+            seconds=ran.median(),
+            overhead=100 * (ran.median() / self.plain.median() - 1),
+            identical=ran.run.same_result(self.plain.run),
+            over_budget_steps=int(ran.run.report.get("over_budget_steps", 0)),
+        )
+
+
+def largest(fits: Callable[[int], bool], start: int, most: int) -> int:
+    """The largest number from `start` on to within a 16th; 0 where it does not fit."""
+    if not fits(start):
+        return 0
+    low, high = start, 2 * start
+    while high <= most and fits(high):
+        low, high = high, 2 * high
+    high = min(high, most + 1)
+    while high - low > max(1, low // 16):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def batches(job: Job, batch: int, most: int) -> Batch:
+    """In the budget that the unmanaged run needs for `batch`."""
+    budget = harness.record(job.short("--batch", str(batch))).live
+
+    def command(size: int, *more: str) -> list[str]:
+        harness.progress(f"{job.name}, batch {size}")
+        return job.short("--batch", str(size), *more)
+
+    def checkpointed(size: int) -> bool:
+        return harness.record(command(size, "--checkpoint")).live <= budget
+
+    def under_ebbtide(size: int) -> bool:
+        launcher = harness.managed_command(command(size), budget, "--strict")
+        try:
+            run = harness.run(launcher, {})
+        except harness.JobError as error:
+            if "OutOfMemoryError" not in str(error):
+                raise
+            return False
+        return int(run.report["over_budget_steps"]) == 0 and run.live <= budget
+
+    found = {
+        "unmanaged": batch,
+        "checkpoint": largest(checkpointed, batch, most),
+        "ebbtide": largest(under_ebbtide, batch, most),
+    }
+    return Batch(job.name, budget, found)
+
+
+def show(rows: list[Row], sizes: list[Batch], notes: list[str]) -> str:
+    header = ["job", "way", "asked", "budget MiB", "peak MiB", "activations MiB"]
+    header += ["÷", "s/step", "overhead %", "hash"]
+    body = [
+        [
+            row.job,
+            row.way,
+            "floor" if row.asked is None else f"÷{row.asked:g}",
+            "" if row.budget is None else mib(row.budget),
+            mib(row.peak),
+            mib(row.activations),
+            f"{row.factor:.2f}",
+            f"{row.seconds:.4f}",
+            f"{row.overhead:+.1f}",
+            "same" if row.identical else "differs",
+        ]
+        for row in rows
+    ]
+    parts = [harness.table([header, *body]), "\n".join(notes), ABOUT, PAPERS]
+    if sizes:
+        largest_of = [["job", "budget MiB", "unmanaged", "checkpoint", "ebbtide"]]
+        for size in sizes:
+            counts = [str(count) for count in size.batches.values()]
+            largest_of.append([size.job, mib(size.budget), *counts])
+        parts += [
+            "Largest batch whose live bytes stay within the unmanaged run's peak at "
+            "the job's own batch (to within a 16th; ebbtide with --strict, which ends "
+            "a job that does not fit):",
+            harness.table(largest_of),
+        ]
+    return "\n\n".join(parts)
+
+
+def parse_arguments() -> argparse.Namespace:
+    p = harness.bench_parser(__doc__, "one small job, one factor, few steps")
+    p.add_argument("--job", choices=JOBS, action="append", help="only these jobs")
+    p.add_argument("--threads", type=int, choices=[1, 2], default=2)
+    return p.parse_args()
+
+
+def main() -> int:
+    args = parse_arguments()
+    jobs = args.job or (["gpt"] if args.quick else list(JOBS))
+    size = "small" if args.quick else "full"
+    shape = ["--size", size, "--threads", str(args.threads), "--seed", str(SEED)]
+    factors = FACTORS[:1] if args.quick else FACTORS
+    rows: list[Row] = []
+    sizes: list[Batch] = []
+    notes: list[str] = []
+    try:
+        for name in jobs:
+            arguments, batch = JOBS[name]
+            job = Job(name, [*shape, *arguments])
+            bench = Bench(job, factors, QUICK if args.quick else TURNS)
+            rows += bench.rows()
+            spread = f"{100 * bench.spread:.1f} %"
+            notes.append(f"- {name}: unmanaged steps spread {spread}")
+            if not args.quick:
+                sizes.append(batches(job, batch, most=16 * batch))
+    except harness.JobError as error:
+        print(f"bench headline: {error}", file=sys.stderr)
+        return 1
+    printed: list[dict[str, Any]] = [dataclasses.asdict(row) for row in rows]
+    harness.report(
+        args,
+        "headline",
+        SEED,
+        printed + [dataclasses.asdict(size) for size in sizes],
+        show(rows, sizes, notes),
+        None if args.job else "headline",
+    )
+    complaints = [line for row in rows for line in row.complaints()]
+    for size_ in sizes:
+        if size_.batches["ebbtide"] <= size_.batches["checkpoint"]:
+            complaints.append(f"{size_.job}: no larger batch than checkpoint's")
+    return harness.verdict("headline", complaints, args.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
