@@ -24,7 +24,7 @@ SHARES = [75, 55, 35]
 SEED = 1
 STEPS = 30  # that a plan's median needs
 TURNS = Turns(first=16, rounds=9, length=6)
-QUICK = Turns(first=14, rounds=2, length=4)
+QUICK = Turns(first=12, rounds=1, length=6)
 UNMANAGED = ["unmanaged", "unmanaged again"]
 NEAR = 0.05  # of the predicted time
 ABOUT = f"""\

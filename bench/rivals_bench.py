@@ -15,14 +15,14 @@ import harness
 import interleaved
 from harness import mib
 from interleaved import Launch, Turns
-from ways import Job, away, between, managed
+from ways import Job, away, between, managed, reachable
 
 JOBS = ["gpt", "resnet", "vit"]
 # Per cent of the way from ebbtide's floor to the checkpointed run's peak.
 LADDER = [0, 10, 30, 60]
 SEED = 1
 TURNS = Turns(first=15, rounds=5, length=5)
-QUICK = Turns(first=8, rounds=1, length=5)
+QUICK = Turns(first=6, rounds=1, length=4)
 PLAIN = "unmanaged"
 AGAIN = "unmanaged again"
 ABOUT = """\
@@ -76,16 +76,6 @@ class Row:
             )
 
 
-def rivals(job: Job, *more: str) -> dict[str, list[str]]:
-    """The commands of the rivals."""
-    plain, checkpoint = job.command(*more), job.command("--checkpoint", *more)
-    return {
-        "checkpoint": checkpoint,
-        "offload": away(plain),
-        "checkpoint and offload": away(checkpoint),
-    }
-
-
 @dataclasses.dataclass
 class Bench:
     job: Job
@@ -94,9 +84,9 @@ class Bench:
 
     def rows(self) -> list[Row]:
         more = ["--steps", str(self.turns.steps)]
-        commands = rivals(self.job, *more)
+        commands = self.rivals(*more)
         peaks = dict.fromkeys([PLAIN, AGAIN], self.job.recorded.live)
-        for way, command in rivals(self.job, "--steps", "4").items():
+        for way, command in self.rivals("--steps", "4").items():
             peaks[way] = harness.record(command).live
         budgets = self.budgets(peaks)
         plain = self.job.command(*more)
@@ -124,12 +114,22 @@ class Bench:
 
     def budgets(self, peaks: dict[str, int]) -> dict[str, int]:
         """ebbtide's ways: each rival's peak, then the ladder."""
-        floor = min(self.job.floor_with_spill, self.job.floor[0])
-        budgets = {f"ebbtide at {way}'s peak": peaks[way] for way in rivals(self.job)}
+        budgets = {f"ebbtide at {way}'s peak": peaks[way] for way in self.rivals()}
+        if self.ladder:
+            floor = reachable(min(self.job.floor_with_spill, self.job.floor[0]))
         for share in self.ladder:
             budget = between(floor, peaks["checkpoint"], share)
             budgets[f"ebbtide, rung of {share} %"] = budget
         return budgets
+
+    def rivals(self, *more: str) -> dict[str, list[str]]:
+        """Their commands, the last of them only if there is a ladder."""
+        plain = self.job.command(*more)
+        checkpoint = self.job.command("--checkpoint", *more)
+        found = {"checkpoint": checkpoint, "offload": away(plain)}
+        if self.ladder:
+            found["checkpoint and offload"] = away(checkpoint)
+        return found
 
 
 def judge(rows: list[Row]) -> None:
@@ -170,7 +170,7 @@ def show(rows: list[Row]) -> str:
 
 
 def parse_arguments() -> argparse.Namespace:
-    p = harness.bench_parser(__doc__, "one small job, one rung, few steps")
+    p = harness.bench_parser(__doc__, "one small job, two rivals, few steps")
     p.add_argument("--job", choices=JOBS, action="append", help="only these jobs")
     p.add_argument("--threads", type=int, choices=[1, 2], default=2)
     return p.parse_args()
@@ -181,7 +181,7 @@ def main() -> int:
     jobs = args.job or (["gpt"] if args.quick else JOBS)
     size = "small" if args.quick else "full"
     shape = ["--size", size, "--threads", str(args.threads), "--seed", str(SEED)]
-    ladder = LADDER[2:3] if args.quick else LADDER
+    ladder = [] if args.quick else LADDER
     turns = QUICK if args.quick else TURNS
     rows: list[Row] = []
     try:

@@ -68,6 +68,14 @@ def between(least: int, most: int, share: int) -> int:
     return least + (most - least) * share // 100
 
 
+def reachable(floor: int) -> int:
+    """The least budget for which the runtime looks for a plan as low as `floor`.
+
+    It plans for 1 % or 1 MiB less than its budget, whichever is more.
+    """
+    return max(-(-floor * 100 // 99), floor + harness.MIB)
+
+
 def least_budget(profile: Path, budget: int) -> tuple[int, str]:
     """The planner's floor of a recorded profile, and the op that makes it."""
     command = [str(harness.EBBTIDE), "plan", str(profile), "--budget", f"{budget}B"]
