@@ -139,6 +139,7 @@ bool PlanRun::Do(const TapePlan::Step& step) {
              residency_.Drop(tape_.get(), step.index);
     case Action::Do::kOffload:
       residency_.Spill(tape_, step.index);
+      tape_->storages[step.index].returns = true;
       return storage.hooks == 0 || storage.spill || !residency_.CanSpill();
     case Action::Do::kRestore:
       residency_.Prefetch(tape_.get(), step.index);

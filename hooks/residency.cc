@@ -98,6 +98,7 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
       continue;
     }
     if (storage.data) continue;
+    if (tape->follows_plan && storage.returns) continue;
     window += storage.bytes;
     const Bytes size{static_cast<int64_t>(storage.bytes)};
     if (ledger.WouldExceed(size + size)) return;
@@ -107,6 +108,8 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
 
 void Residency::Prefetch(Tape* tape, int index) {
   TapeStorage& storage = tape->storages[index];
+  // Where its way out has not ended yet, PrefetchBefore sees to it.
+  storage.returns = false;
   if (storage.data || !storage.spill || storage.spill->IsReading()) return;
   // A failure shows again, and is told, where the bytes are needed.
   tier_->StartRead(storage.spill.get()).IgnoreError();
@@ -238,6 +241,7 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index) {
     return;
   }
   storage.spill = *std::move(slot);
+  storage.returns = false;
   RunLog::Global().AddEviction(NameOf(*tape, index),
                                Bytes{static_cast<int64_t>(storage.bytes)},
                                Eviction::How::kSpill);

@@ -112,6 +112,8 @@ class Runtime final : public TapeListener {
   std::vector<Experience> ExperiencesOf(bool moves) const;
   // In a pair: which plan is followed (hooks/runtime_follow.cc).
   void FollowOp(int op);
+  // A backward op asks for a storage of the open pair.
+  void FollowAsk(int storage);
   void FollowStage(int stage);
   bool FollowPlanFor(uint64_t signature, int ops);
   void EndPlanRun();
@@ -120,6 +122,7 @@ class Runtime final : public TapeListener {
   Candidate* Followed();
   void EndSteadyPair();
   void SpillWhatIsDue(int position);
+  void RestoreWhatIsDue(const void* node);
   bool MayRest(Bytes peak) const;
   // The step that has ended followed the plan to its end.
   void ReportFollowed(Candidate* candidate);

@@ -1,5 +1,7 @@
 // In a pair: recognising which of the known ones it is, and following its plan
 // for as long as it is that one.
+#include <torch/csrc/autograd/function.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -27,6 +29,25 @@ void Runtime::FollowOp(int op) {
   while (const auto signature = recognition_.After(op, tape_->ops[op].hash)) {
     if (FollowPlanFor(*signature, ops)) return;
     recognition_.Exclude(*signature);
+  }
+}
+
+void Runtime::FollowAsk(int storage) {
+  const auto node = torch::autograd::get_current_node();
+  if (steady_run_ != nullptr) {
+    tape_->follows_plan = !steady_run_->diverged();
+    RestoreWhatIsDue(node.get());
+    return;
+  }
+  const int stages = tape_->stages.size();
+  if (watch_.Ask(storage, node.get()) == stages) FollowStage(stages);
+  tape_->follows_plan = plan_run_ != nullptr;
+}
+
+void Runtime::RestoreWhatIsDue(const void* node) {
+  for (int due : steady_run_->RestoresDue(node)) {
+    if (due >= static_cast<int>(tape_->storages.size())) continue;
+    if (tape_->storages[due].hooks > 0) residency_.Prefetch(tape_.get(), due);
   }
 }
 

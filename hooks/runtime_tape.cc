@@ -137,6 +137,7 @@ void Runtime::SpillWhatIsDue(int position) {
     const int storage = steady_run_->NextSpill();
     if (storage < static_cast<int>(tape_->storages.size())) {
       residency_.Spill(tape_, storage);
+      tape_->storages[storage].returns = true;
     }
   }
 }
@@ -202,11 +203,7 @@ c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
   if (tape == tape_ && in_backward_) {
     residency_.SetPosition(tape.get(), tape->storages[index].packed_at);
   }
-  if (tape == tape_ && in_backward_ && state_ != State::kSteady) {
-    const int stages = tape->stages.size();
-    const auto node = torch::autograd::get_current_node();
-    if (watch_.Ask(index, node.get()) == stages) FollowStage(stages);
-  }
+  if (tape == tape_ && in_backward_) FollowAsk(index);
   return residency_.Fetch(tape.get(), index);
 }
 

@@ -27,6 +27,15 @@ int FirstSaveBehind(const std::vector<SaveMark>& saves, int op) {
   return -1;
 }
 
+// Whether a pair in the steady state sees stage `stage`.
+bool AsksFor(const absl::flat_hash_map<int, int>& numbers,
+             const MeasuredProfile& measured, int stage) {
+  const std::vector<int>& needs = measured.profile.stages[stage].needs;
+  return std::any_of(needs.begin(), needs.end(), [&](int value) {
+    return numbers.contains(measured.storages[value]);
+  });
+}
+
 }  // namespace
 
 std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
@@ -37,22 +46,47 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
   const absl::flat_hash_map<int, int> numbers = Renumber(&saves);
   steady->saves = std::move(saves);
   int op = -1;
+  std::vector<int> due;
   for (const Action& action : plan.actions) {
-    if (action.what == Action::Do::kForward) op = action.index;
-    if (action.what != Action::Do::kOffload) continue;
-    const Value& value = measured.profile.values[action.index];
-    const int save =
-        FirstSaveBehind(steady->saves, std::max(op, value.released));
-    const auto number = numbers.find(measured.storages[action.index]);
-    // What nothing is saved after goes on demand.
-    if (save < 0 || number == numbers.end()) continue;
-    steady->spills.push_back({save, number->second});
+    switch (action.what) {
+      case Action::Do::kForward:
+        op = action.index;
+        break;
+      case Action::Do::kBackward:
+        if (!AsksFor(numbers, measured, action.index)) break;
+        steady->restores.push_back(std::exchange(due, {}));
+        break;
+      case Action::Do::kOffload: {
+        const Value& value = measured.profile.values[action.index];
+        const int save =
+            FirstSaveBehind(steady->saves, std::max(op, value.released));
+        const auto number = numbers.find(measured.storages[action.index]);
+        // What nothing is saved after goes on demand.
+        if (save < 0 || number == numbers.end()) break;
+        steady->spills.push_back({save, number->second});
+        break;
+      }
+      case Action::Do::kRestore: {
+        const auto number = numbers.find(measured.storages[action.index]);
+        if (number != numbers.end()) due.push_back(number->second);
+        break;
+      }
+      default:
+        break;
+    }
   }
   std::stable_sort(steady->spills.begin(), steady->spills.end(),
                    [](const auto& a, const auto& b) {
                      return a.before_save < b.before_save;
                    });
   return steady;
+}
+
+absl::Span<const int> SteadyRun::RestoresDue(const void* node) {
+  if (node == node_ || diverged_) return {};
+  node_ = node;
+  if (next_stage_ >= plan_->restores.size()) return {};
+  return plan_->restores[next_stage_++];
 }
 
 bool SteadyRun::IsNative(int position, uint64_t sequence) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "hooks/tape.h"
 #include "hooks/watch.h"
 #include "planner/plan.h"
@@ -30,6 +31,9 @@ struct SteadyPlan {
     int storage = 0;      // as in `saves`
   };
   std::vector<Spill> spills;  // by before_save
+  // Storages to be brought back, by the stage before which that begins: of the
+  // stages that ask for an evictable storage, in their order.
+  std::vector<std::vector<int>> restores;
 };
 
 // From a plan and the tape it was made for; nullptr where the plan recomputes.
@@ -54,6 +58,10 @@ class SteadyRun {
            plan_->spills[next_spill_].before_save <= position;
   }
   int NextSpill() { return plan_->spills[next_spill_++].storage; }
+  bool diverged() const { return diverged_; }
+  // Backward op `node` asks for a storage: those to be brought back by now that
+  // were not due before.
+  absl::Span<const int> RestoresDue(const void* node);
   // Whether all saves were as planned, with `saves` of them made.
   bool IsOver(int saves) const {
     return !diverged_ && saves == static_cast<int>(plan_->saves.size());
@@ -62,6 +70,8 @@ class SteadyRun {
  private:
   const std::shared_ptr<const SteadyPlan> plan_;
   size_t next_spill_ = 0;
+  size_t next_stage_ = 0;
+  const void* node_ = nullptr;  // that has asked last
   bool diverged_ = false;
 };
 

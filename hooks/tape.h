@@ -148,6 +148,8 @@ struct TapeStorage {
   // file, or neither (then a recipe rebuilds it).
   c10::Storage data;
   std::shared_ptr<SpillSlot> spill;
+  // A plan brings it back, as long as it is followed.
+  bool returns = false;
 
   // Of the bytes when they were dropped, where that is to be verified. Unlike
   // the witness it leaves out what the recipe leaves unwritten.
@@ -221,6 +223,7 @@ struct Tape {
   std::shared_ptr<Tape> recording;
   // Writes have gone unseen since: no recipe is relied upon any more.
   bool blind = false;
+  bool follows_plan = false;
 
   // Room for the arguments of an op, for as long as the tape lives.
   absl::Span<Argument> AddArguments(size_t count);

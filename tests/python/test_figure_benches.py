@@ -87,7 +87,10 @@ def test_prediction_prints_a_row_for_every_plan_that_was_followed() -> None:
     for row in rows:
         assert row["identical"]
         assert row["steps"] >= 2
-        assert min(row["predicted"], row["measured"], row["predicted_peak"]) > 0
+        assert min(row["predicted"], row["measured"]) > 0
+        if not row["offloads"]:
+            off = abs(row["peak"] - row["predicted_peak"])
+            assert off <= max(row["predicted_peak"] // 100, MIB)
 
 
 @pytest.mark.parametrize(
