@@ -147,14 +147,14 @@ class Bench:
 
 
 def largest(fits: Callable[[int], bool], start: int, most: int) -> int:
-    """The largest number from `start` on to within a 16th; 0 where it does not fit."""
+    """The largest number from `start` on to within an 8th; 0 where that is too much."""
     if not fits(start):
         return 0
     low, high = start, 2 * start
     while high <= most and fits(high):
         low, high = high, 2 * high
     high = min(high, most + 1)
-    while high - low > max(1, low // 16):
+    while high - low > max(1, low // 8):
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
@@ -215,7 +215,7 @@ def show(rows: list[Row], sizes: list[Batch], notes: list[str]) -> str:
             largest_of.append([size.job, mib(size.budget), *counts])
         parts += [
             "Largest batch whose live bytes stay within the unmanaged run's peak at "
-            "the job's own batch (to within a 16th; ebbtide with --strict, which ends "
+            "the job's own batch (to within an 8th; ebbtide with --strict, which ends "
             "a job that does not fit):",
             harness.table(largest_of),
         ]
