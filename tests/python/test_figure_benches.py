@@ -141,7 +141,7 @@ def test_the_largest_batch_is_found_to_an_eighth() -> None:
     assert 77 - 77 // 8 <= found <= 77
     assert len(tried) < 12
     assert headline_bench.largest(lambda size: size < 8, 8, 1000) == 0
-    assert headline_bench.largest(lambda _: True, 8, 20) == 20
+    assert 18 <= headline_bench.largest(lambda _: True, 8, 20) <= 20
 
 
 STEPS = """
