@@ -12,17 +12,20 @@
 #include "planner/instant.h"
 #include "planner/lanes.h"
 #include "planner/plan.h"
+#include "planner/random_plan.h"
 #include "planner/simulate.h"
 #include "planner/size.h"
 
 namespace ebbtide {
 namespace {
 
+constexpr Bytes kNoBudget{int64_t{1} << 60};
+
 absl::Status CheckOptions(const Profile& profile, const PlanOptions& options) {
   if (auto s = CheckProfile(profile); !s.ok()) return s;
   const std::string& solver = options.solver;
   if (solver == "auto" || solver == "graph" || solver == "keep" ||
-      solver == "hierarchical") {
+      solver == "hierarchical" || solver == "random") {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
@@ -156,6 +159,18 @@ absl::Status Keep(const Graph& graph, Plan* plan) {
   return Finish(graph, draft, plan).status();
 }
 
+// A plan whatever it takes: its own peak is its budget.
+absl::Status Scatter(const Graph& graph, const PlanOptions& options,
+                     Plan* plan) {
+  std::vector<Action> actions =
+      RandomActions(graph, options.seed, options.allow_offload);
+  const auto free = Simulate(*graph.profile, actions, kNoBudget);
+  if (!free.ok()) return free.status();
+  plan->budget = plan->least_budget = free->peak;
+  plan->floor_witness = InstantName(*graph.profile, free->peak_instant);
+  return FinishPlan(*graph.profile, std::move(actions), plan).status();
+}
+
 absl::StatusOr<Plan> MakePlanOrThrow(const Profile& profile,
                                      const PlanOptions& options) {
   if (auto s = CheckOptions(profile, options); !s.ok()) return s;
@@ -176,6 +191,8 @@ absl::StatusOr<Plan> MakePlanOrThrow(const Profile& profile,
     status = Keep(*graph, &plan);
   } else if (plan.solver == "hierarchical") {
     status = SolveByParts(*graph, options, start, &plan);
+  } else if (plan.solver == "random") {
+    status = Scatter(*graph, options, &plan);
   } else {
     status = Solve(*graph, options, start, &plan);
   }

@@ -76,7 +76,9 @@ struct PlanOptions {
 };
 
 // The best plan found within the time limit; feasible is false where no plan
-// was found (least_budget then says what would do). Errors: an invalid profile,
+// was found (least_budget then says what would do). Solver "random" is for
+// tests: any plan at all, whose budget is what it takes
+// (planner/random_plan.h). Errors: an invalid profile,
 // an unknown solver. Thread-safe; never touches torch.
 absl::StatusOr<Plan> MakePlan(const Profile& profile,
                               const PlanOptions& options);
