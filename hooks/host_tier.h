@@ -92,6 +92,7 @@ class HostTier {
   double WriteBandwidth() const;  // bytes per second, contended
   double ReadBandwidth() const;
   Bytes bytes_written() const { return bytes_written_; }
+  Bytes used() const { return file_->used(); }
   Bytes in_flight() const { return out_.in_flight() + back_.in_flight(); }
 
  private:

@@ -31,6 +31,12 @@ struct RunReport {
   // Bytes that could not be dropped where memory was short, by what stood in
   // the way (recovery.h).
   std::map<std::string, int64_t> not_replayable;
+  int64_t bytes_restored = 0;  // read back from the spill file
+  // Held when the report was made: saved tensors that have come to us, their
+  // bytes on the device (the script may hold them as well) and in the file.
+  int64_t saved_tensors = 0;
+  Bytes saved{};
+  Bytes in_file{};
   std::string state;  // at the end
   std::map<std::string, int64_t> steps_by_state;
   std::string reason;

@@ -77,6 +77,7 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
     TORCH_CHECK(bytes.ok(), "ebbtide: cannot bring back a saved tensor: ",
                 std::string(bytes.status().message()));
     storage.data = *std::move(bytes);
+    counts_.bytes_restored += storage.bytes;
   }
   if (!storage.data) Rebuild(tape, index, [](int) { return true; });
   c10::Storage bytes = storage.data;
@@ -359,6 +360,14 @@ void Residency::AfterForkInParent() {
 
 void Residency::AfterForkInChild() {
   if (tier_ != nullptr) tier_->AfterForkInChild();
+}
+
+int64_t Residency::CountSavedTensors() const {
+  int64_t count = 0;
+  for (const auto& weak : tapes_) {
+    if (const auto tape = weak.lock()) count += tape->hooks;
+  }
+  return count;
 }
 
 bool Residency::IsOwing() const {

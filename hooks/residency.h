@@ -24,6 +24,7 @@ struct ResidencyCounts {
   int64_t verified = 0;  // rebuilt storages compared by digest
   int64_t spills = 0;
   int64_t bytes_spilled = 0;
+  int64_t bytes_restored = 0;
 };
 
 class Residency {
@@ -82,6 +83,8 @@ class Residency {
   // False, and nothing done, where one does already.
   bool CloseEyes();
 
+  // Of all tapes: saved tensors that will ask for their bytes.
+  int64_t CountSavedTensors() const;
   // Time spent in here by the threads of the program, in all.
   double own_nanoseconds() const { return own_nanoseconds_; }
 

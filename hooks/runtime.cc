@@ -320,6 +320,12 @@ void Runtime::FillReport() {
   report_.bytes_dropped = residency_.counts().bytes_dropped;
   report_.bytes_spilled = residency_.counts().bytes_spilled;
   report_.verified = residency_.counts().verified;
+  report_.bytes_restored = residency_.counts().bytes_restored;
+  report_.saved_tensors = residency_.CountSavedTensors();
+  report_.saved = TheLedger().LiveByKind()[static_cast<int>(Kind::kSaved)];
+  if (residency_.tier() != nullptr) {
+    report_.in_file = residency_.tier()->used();
+  }
   if (report_.coverage) report_.coverage->foreign_saves = foreign_saves_;
   report_.state = StateName(state_);
   report_.signatures = books_.size();

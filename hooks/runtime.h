@@ -179,6 +179,7 @@ class Runtime final : public TapeListener {
   uint64_t followed_ = 0;    // signature that its plan, if any, is for
   std::shared_ptr<const TapePlan> followed_plan_;
   bool plans_may_spill_ = true;
+  uint64_t test_plans_made_ = 0;
   int64_t evictions_ = 0;  // of all pairs before the open one
   int quiet_pairs_ = 0;    // in a row without an eviction
   Bytes worst_overrun_{};

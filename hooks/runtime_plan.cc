@@ -44,7 +44,9 @@ void Runtime::Learn() {
   RefreshVerified();
   NoteStepTime(&book, evicted);
   if (overran_) TellFloor(&book);
-  if (evicted && book.pairs > 1 && book.plans == SignatureBook::Plans::kNone) {
+  const bool is_wanted = evicted || settings_.test_plans;
+  if (is_wanted && book.pairs > 1 &&
+      book.plans == SignatureBook::Plans::kNone) {
     AskForPlan(&book);
   }
 }
@@ -156,9 +158,11 @@ Candidate* Runtime::ChooseCandidate(SignatureBook* book) {
          .expected =
              is_open ? ExpectedTime(predicted, ExperiencesOf(c.moves)) : 0});
   }
-  if (const auto chosen = ChoosePlan(contestants, book->demand.Least())) {
-    return &book->candidates[*chosen];
-  }
+  const auto chosen =
+      settings_.test_plans  // each in its turn, however slow
+          ? std::optional<int>(report_.steps % contestants.size())
+          : ChoosePlan(contestants, book->demand.Least());
+  if (chosen) return &book->candidates[*chosen];
   const char* why = "the plan was slower than evicting on demand";
   if (!std::exchange(refusal_told_, true)) {
     Say(absl::StrCat(why, ", and is dropped"));
@@ -193,7 +197,9 @@ bool Runtime::ChooseSteady() {
 // What is saved while we rest is PyTorch's: not before steps of other shapes,
 // which may need more, have stopped coming.
 bool Runtime::MayRest(Bytes peak) const {
-  if (!settings_.budget || peak > *settings_.budget) return false;
+  if (!settings_.budget || peak > *settings_.budget || settings_.test_plans) {
+    return false;
+  }
   const int others = std::max<int>(books_.size(), 1) - 1;
   if (quiet_pairs_ < 2 + kPairsPerSignature * others) return false;
   return std::none_of(books_.entries().begin(), books_.entries().end(),
@@ -246,12 +252,17 @@ void Runtime::AskForPlan(SignatureBook* book) {
       std::min(std::max<int64_t>(budget / 100, 1 << 20), budget / 2);
   // Planning takes a core of the job: no more of it than pays soon.
   const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
+  PlanOptions options = {
+      .budget = Bytes{budget - margin},
+      .time_limit = std::clamp(steps, absl::Seconds(0.5), absl::Seconds(5)),
+      .allow_offload = residency_.CanSpill()};
+  if (settings_.test_plans) {
+    options.solver = "random";
+    // Another plan for every signature. Hashes are those of one process only.
+    options.seed = (*settings_.test_plans << 16) + test_plans_made_++;
+  }
   book->plans = SignatureBook::Plans::kAsked;
-  book->request = planning_.Ask(
-      *tape_, TakeProfile(*book),
-      {.budget = Bytes{budget - margin},
-       .time_limit = std::clamp(steps, absl::Seconds(0.5), absl::Seconds(5)),
-       .allow_offload = residency_.CanSpill()});
+  book->request = planning_.Ask(*tape_, TakeProfile(*book), options);
 }
 
 }  // namespace ebbtide

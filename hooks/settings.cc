@@ -171,12 +171,24 @@ absl::Status ReadLog(Settings* settings) {
   return absl::OkStatus();
 }
 
+absl::Status ReadTestPlans(Settings* settings) {
+  const char* text = Get("EBBTIDE_TEST_PLANS");
+  if (text == nullptr) return absl::OkStatus();
+  uint64_t seed = 0;
+  if (!absl::SimpleAtoi(text, &seed)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "EBBTIDE_TEST_PLANS=", text, ": expected a seed from 0 on"));
+  }
+  settings->test_plans = seed;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Settings> SettingsFromEnvironment() {
   Settings settings;
   for (auto read : {ReadBudget, ReadSpill, ReadRecord, ReadVerify, ReadMinBytes,
-                    ReadSignatures, ReadLog}) {
+                    ReadSignatures, ReadLog, ReadTestPlans}) {
     const absl::Status status = read(&settings);
     if (!status.ok()) return status;
   }

@@ -24,6 +24,10 @@ struct Settings {
   int signatures = 128;       // EBBTIDE_SIGNATURES: that are remembered
   enum class Log { kOff, kLine, kDebug };
   Log log = Log::kLine;  // EBBTIDE_LOG
+  // EBBTIDE_TEST_PLANS, for tests of the runtime only: the seed of random plans
+  // (planner/random_plan.h) that are followed instead of good ones, by every
+  // step that comes again, whatever its memory and its time.
+  std::optional<uint64_t> test_plans;
 };
 
 // Errors name the variable, its value and the expected form.

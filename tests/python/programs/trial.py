@@ -17,6 +17,8 @@ import ebbtide
 # A storage below 64 KiB is never managed; this one has twice that.
 ROWS, WIDTH = 128, 256
 
+COPIERS = ("ebbtide-out", "ebbtide-back")
+
 
 def digest(value: object) -> str:
     """SHA-256 over type, shape and bytes."""
@@ -69,6 +71,10 @@ class Trial:
         after = counts()
         self._work[label] = {name: after[name] - before[name] for name in after}
 
+    def count(self, label: str, **numbers: int) -> None:
+        """Numbers that need not be equal, for the test to look at."""
+        self._work[label] = numbers
+
     def gradients(
         self, label: str, loss: Tensor, leaves: Iterable[Tensor], **options: Any
     ) -> None:
@@ -115,6 +121,25 @@ def counts() -> dict[str, int]:
     }
 
 
+def threads() -> list[str]:
+    """Names of the threads of this process."""
+    names = []
+    for name in Path("/proc/self/task").glob("*/comm"):
+        try:
+            names.append(name.read_text().strip())
+        except OSError:  # that thread has just ended
+            continue
+    return names
+
+
+def resources() -> tuple[int, int]:
+    """Open files of this process, and threads but for our two of the copies."""
+    others = [name for name in threads() if name not in COPIERS]
+    copiers = [name for name in threads() if name in COPIERS]
+    assert len(copiers) == len(set(copiers)), copiers
+    return len(list(Path("/proc/self/fd").iterdir())), len(others)
+
+
 def await_planner() -> None:
     """Lets the planning thread end, so that the next step can use its plan."""
     end = time.monotonic() + 30
@@ -123,13 +148,7 @@ def await_planner() -> None:
 
 
 def planner_runs() -> bool:
-    for name in Path("/proc/self/task").glob("*/comm"):
-        try:
-            if name.read_text().strip() == "ebbtide-plan":
-                return True
-        except OSError:  # that thread has just ended
-            continue
-    return False
+    return "ebbtide-plan" in threads()
 
 
 def in_thread(function: Callable[[], None]) -> None:
