@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <new>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "allocator/torch_cpu_allocator.h"
@@ -118,7 +119,7 @@ absl::Status Runtime::Start(const Settings& settings) {
 }
 
 void Runtime::BeforeFork() {
-  RuntimeLock::Mutex().lock();
+  RuntimeLock::Acquire();
   HostAllocator::Global().BeforeFork();
   RunLog::Global().BeforeFork();
 }
@@ -252,9 +253,10 @@ void Runtime::EndPair() {
 
 bool Runtime::Relieve(Bytes needed) {
   // Another thread may hold the lock for as long as a replay takes.
-  std::unique_lock<std::recursive_timed_mutex> lock(
-      RuntimeLock::Mutex(), std::chrono::milliseconds(200));
-  if (!lock.owns_lock() || state_ == State::kOff) return false;
+  if (!RuntimeLock::TryAcquire(std::chrono::milliseconds(200))) return false;
+  const std::unique_lock<std::recursive_timed_mutex> lock(RuntimeLock::Mutex(),
+                                                          std::adopt_lock);
+  if (state_ == State::kOff) return false;
   const Busy busy;
   if (state_ == State::kIdle) Wake();
   try {
@@ -293,15 +295,14 @@ std::string Runtime::Here() const {
 
 void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
   const RuntimeLock lock;
+  // Told at the first allocation that meets it.
+  if (std::exchange(overrun_told_, true) && !settings_.strict) return;
   const std::string what = absl::StrCat(
       FormatSize(wanted), " needed in ", Here(), ", the budget is ",
       FormatSize(budget), " and nothing is left to evict");
   TORCH_CHECK_WITH(OutOfMemoryError, !settings_.strict, "ebbtide: ", what,
                    " (EBBTIDE_STRICT)");
-  // The floor: told at the first allocation that meets it, and when it rises.
-  if (wanted <= worst_overrun_) return;
-  if (worst_overrun_ == Bytes{}) Say(absl::StrCat("over budget: ", what));
-  worst_overrun_ = wanted;
+  Say(absl::StrCat("over budget: ", what));
 }
 
 void Runtime::TurnOff(const std::string& why) {

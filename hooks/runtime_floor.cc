@@ -33,8 +33,11 @@ void Runtime::TellFloor(SignatureBook* book) {
   const LeastPeak spilling = FindLeastPeak(profile, /*offload=*/true);
   const LeastPeak& floor = residency_.CanSpill() ? spilling : keeping;
   if (floor.bytes <= *settings_.budget) return;
-  // Another signature: less is no news to people.
-  if (floor.bytes <= highest_floor_) return;
+  // Steps of other shapes have other floors, much the same to people.
+  if (Count(floor.bytes) <=
+      Count(highest_floor_) + Count(highest_floor_) / 16) {
+    return;
+  }
   highest_floor_ = floor.bytes;
   floor_ = absl::StrCat(
       "the budget is below the floor of ", FormatSize(floor.bytes),

@@ -1,24 +1,34 @@
 // The one lock of hooks/. Recursive, because an allocation inside a replay may
-// ask the runtime to evict. Lock order: this lock, then the allocator's; no
-// call into Python or the GIL under it beyond what dropping a tensor does.
+// ask the runtime to evict. Lock order: this lock, then the allocator's.
+//
+// Python's interpreter lock has no place in that order: PyTorch takes it under
+// ours (the name of a Python node, the last reference to a tensor with a
+// wrapper), and comes to us with it held (a graph that Python lets go). So a
+// thread that has to wait for ours lets go of the interpreter while it waits.
 #ifndef EBBTIDE_HOOKS_RUNTIME_LOCK_H_
 #define EBBTIDE_HOOKS_RUNTIME_LOCK_H_
 
+#include <chrono>
 #include <mutex>
 
 namespace ebbtide {
 
 class RuntimeLock {
  public:
-  RuntimeLock() : lock_(Mutex()) {}
+  RuntimeLock() { Acquire(); }
+  ~RuntimeLock() { Mutex().unlock(); }
+  RuntimeLock(const RuntimeLock&) = delete;
+  RuntimeLock& operator=(const RuntimeLock&) = delete;
 
+  // Of this thread, to be unlocked by it.
+  static void Acquire();
+  static bool TryAcquire(std::chrono::milliseconds patience);
+
+  // A child of fork makes it anew.
   static std::recursive_timed_mutex& Mutex() {
     static auto& mutex = *new std::recursive_timed_mutex;
     return mutex;
   }
-
- private:
-  std::lock_guard<std::recursive_timed_mutex> lock_;
 };
 
 }  // namespace ebbtide

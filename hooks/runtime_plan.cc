@@ -185,7 +185,9 @@ bool Runtime::ChooseSteady() {
   }
   const Candidate* candidate = ChooseCandidate(book);
   if (candidate == nullptr || !candidate->proven || candidate->unsteady ||
-      candidate->plan->steady == nullptr || !residency_.CloseEyes()) {
+      candidate->plan->steady == nullptr ||
+      candidate->plan->plan.peak > *settings_.budget ||
+      !residency_.CloseEyes()) {
     steady_pairs_ = 0;
     return false;
   }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from same import FORCED, RECOMPUTE, SPILL, Zygote
+from same import FORCED, RECOMPUTE, SPILL, SPILLING, Zygote
 
 
 def test_trap_control_two_unmanaged_runs_are_equal(zygote: Zygote) -> None:
@@ -134,3 +134,10 @@ def test_trap_idle_ends_where_steps_grow(zygote: Zygote, folder: str) -> None:
     assert done.state == "idle"
     assert done.report["over_budget_steps"] == 0
     assert done.report["peak"] <= done.report["budget"]
+
+
+@pytest.mark.parametrize("env", [RECOMPUTE, SPILLING])
+def test_trap_the_interpreter_is_let_go_while_we_wait(
+    zygote: Zygote, env: dict[str, str]
+) -> None:
+    zygote.same("traps.two_threads_and_one_interpreter", env)

@@ -89,7 +89,9 @@ class Loop:
         return self.draw.choice(makers)()
 
     def note(self, label: str, *values: object) -> None:
-        self.notes.append((label, [digest(value) for value in values]))
+        """Of copies: recipes do not rely on what NumPy has seen."""
+        copies = [v.detach().clone() if isinstance(v, Tensor) else v for v in values]
+        self.notes.append((label, [digest(value) for value in copies]))
 
     def inputs(self, batch: int) -> tuple[Tensor, Tensor]:
         if self.network.images:

@@ -1,6 +1,7 @@
 """Programs for the traps: what scripts do that a memory manager can trip over."""
 
 import gc
+import sys
 import threading
 from typing import Any
 
@@ -262,3 +263,41 @@ def conjugated_arguments(t: Trial) -> None:
         del a, b
         torch.empty(1 << 20)
         t.gradients(f"step {step}", loss, [real, imaginary])
+
+
+class Named(torch.autograd.Function):
+    """A node of Python's, whose name and end need the interpreter."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = x.exp()
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        x, y = ctx.saved_tensors
+        return gradients[0] * y + x.tanh()
+
+
+def two_threads_and_one_interpreter(t: Trial) -> None:
+    """Each takes the interpreter and our lock in its own order, and often."""
+    sys.setswitchinterval(1e-5)
+    results: list[list[Tensor]] = [[], []]
+
+    def train(number: int) -> None:
+        w = leaf(ROWS, WIDTH, seed=number)
+        for _ in range(60):
+            h = Named.apply(Named.apply(w.tanh()).sin())
+            (gradient,) = torch.autograd.grad((h * h.sigmoid()).sum(), [w])
+            unused = Named.apply(w.cos()).exp()  # Python lets its graph go
+            del h, unused
+            results[number].append(gradient)
+
+    threads = [threading.Thread(target=train, args=(n,)) for n in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, gradients in enumerate(results):
+        t.note(f"thread {number}", *gradients)
