@@ -104,6 +104,7 @@ std::string ReportToJson(const RunReport& r) {
       {"plans", PlansToJson(r.plans)},
       {"state", r.state},
       {"steps_by_state", r.steps_by_state},
+      {"rests", r.rests},
       {"reason", r.reason}};
   if (r.coverage) json["saved"] = CoverageToJson(*r.coverage);
   return json.dump(1);

@@ -158,6 +158,7 @@ void Runtime::Sleep(Bytes peak) {
   state_ = State::kIdle;
   signature_ = 0;
   streak_ = 0;
+  ++report_.rests;
   EnableRecorder(false);
   // What the tapes leave behind lies in malloc's lists, which every later
   // request of the job would search.

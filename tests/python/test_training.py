@@ -11,16 +11,27 @@ from same import RECOMPUTE, SPILL, SPILLING, Outcome, Zygote
 
 Totals = collections.Counter[str]
 
+FOLDERS = {"rebuilding": ("none", RECOMPUTE), "moving": (str(SPILL), SPILLING)}
 
-def check(case: str, done: Outcome) -> None:
-    """Nothing is left over, and what did not fit has been told."""
-    assert not any("off:" in line for line in done.lines), (case, done.lines)
-    assert done.report["held"]["saved_tensors"] == 0, (case, done.report)
-    assert done.report["held"]["disk"] == 0, (case, done.report)
-    grown = done.work.get("grown", {})
-    assert not any(grown.values()), (case, grown)
-    if done.report["over_budget_steps"] > 0:
-        assert any("over budget: " in line for line in done.lines), (case, done.lines)
+
+def check(case: str, done: Outcome, *, alone: bool) -> None:
+    """Nothing is left over, and the budget holds where it can.
+
+    It cannot where something was saved while ebbtide rested, where the input of
+    an op has been let go before there was any pressure, or, with several threads,
+    where another one had the pair.
+    """
+    where = (case, done.lines, done.report)
+    assert not any("off:" in line for line in done.lines), where
+    assert done.report["held"]["saved_tensors"] == 0, where
+    assert done.report["held"]["disk"] == 0, where
+    assert done.report["mismatches"] == 0, where
+    assert not any(done.work.get("grown", {}).values()), (case, done.work)
+    if done.report["over_budget_steps"] == 0:
+        return
+    assert any("over budget: " in line for line in done.lines), where
+    cause = done.report["rests"] > 0 or done.report["not_replayable"] or not alone
+    assert cause, where
 
 
 def count(totals: Totals, mode: str, done: Outcome) -> None:
@@ -30,54 +41,63 @@ def count(totals: Totals, mode: str, done: Outcome) -> None:
     totals[f"{mode} replayed"] += done.replayed
     totals[f"{mode} spilled"] += done.spilled
     totals[f"{mode} restored"] += int(done.report["bytes_restored"])
-    totals[f"{mode} over"] += done.report["over_budget_steps"]
-    totals[f"{mode} steps"] += done.report["steps"]
 
 
-def run(zygote: Zygote, cases: Iterable[str]) -> Totals:
+def run(zygote: Zygote, case: str, totals: Totals) -> None:
+    name = f"training.{case}"
+    draw = random.Random(case)
+    alone = case.startswith("seed")
+    counted = zygote.same(name, {"EBBTIDE_RECORD": "/dev/null"}).report
+    for kind, (folder, forced) in FOLDERS.items():
+        evicted = zygote.same(name, forced)
+        check(case, evicted, alone=False)  # nothing fits
+        count(totals, f"{kind} forced", evicted)
+        # What eviction on demand gets down to, and a little more.
+        least = evicted.report["peak"] * 1.05
+        most = max(least, counted["peak"])
+        for mode in ("demand", "plans"):
+            budget = int(least + draw.random() * (most - least))
+            env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_SPILL_DIR": folder}
+            if mode == "plans":
+                env["EBBTIDE_TEST_PLANS"] = str(draw.randrange(1 << 30))
+            done = zygote.same(name, env)
+            check(case, done, alone=alone)
+            count(totals, f"{kind} {mode}", done)
+
+
+def run_all(zygote: Zygote, cases: Iterable[str]) -> None:
+    """Plans must have been followed, and done all that plans can do."""
     totals: Totals = collections.Counter()
-    for case in cases:
-        name = f"training.{case}"
-        draw = random.Random(case)
-        wanted = int(zygote.same(name, {"EBBTIDE_RECORD": "/dev/null"}).report["peak"])
-        for folder, forced in (("none", RECOMPUTE), (str(SPILL), SPILLING)):
-            evicted = zygote.same(name, forced)
-            check(case, evicted)
-            # What eviction on demand gets down to, and a little more.
-            least = min(wanted, int(evicted.report["peak"] * 1.05))
-            for mode in ("demand", "plans"):
-                budget = least + draw.random() * (wanted - least)
-                env = {"EBBTIDE_BUDGET": f"{int(budget)}B", "EBBTIDE_SPILL_DIR": folder}
-                if mode == "plans":
-                    env["EBBTIDE_TEST_PLANS"] = str(draw.randrange(1 << 30))
-                done = zygote.same(name, env)
-                check(case, done)
-                kind = "moving" if folder != "none" else "rebuilding"
-                count(totals, f"{kind} {mode}", done)
-    return totals
+    number = 0
+    for number, case in enumerate(cases, 1):  # noqa: B007
+        run(zygote, case, totals)
+    for kind in FOLDERS:
+        assert totals[f"{kind} plans shadow"] >= number, totals
+        assert totals[f"{kind} plans active"] >= 2 * number, totals
+        assert totals[f"{kind} plans replayed"] >= 10 * number, totals
+        assert totals[f"{kind} forced replayed"] >= 10 * number, totals
+    assert totals["moving plans spilled"] >= number << 17, totals
+    assert totals["moving plans restored"] >= number << 16, totals
+    assert totals["rebuilding plans spilled"] == 0, totals
 
 
-@pytest.mark.parametrize("first", range(0, 20, 5))
+@pytest.mark.parametrize("first", range(0, 16, 4))
 def test_random_training_loops(zygote: Zygote, first: int) -> None:
-    totals = run(zygote, (f"seed_{seed}" for seed in range(first, first + 5)))
-    print(totals)
-    raise AssertionError
+    run_all(zygote, (f"seed_{seed}" for seed in range(first, first + 4)))
 
 
-@pytest.mark.parametrize("first", range(0, 8, 4))
+@pytest.mark.parametrize("first", range(0, 4, 2))
 def test_two_random_training_loops_at_once(zygote: Zygote, first: int) -> None:
-    totals = run(zygote, (f"both_{seed}" for seed in range(first, first + 4)))
-    print(totals)
-    raise AssertionError
+    run_all(zygote, (f"both_{seed}" for seed in range(first, first + 2)))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(20, 320, 25))
+@pytest.mark.parametrize("first", range(16, 316, 25))
 def test_many_random_training_loops(zygote: Zygote, first: int) -> None:
-    run(zygote, (f"seed_{seed}" for seed in range(first, first + 25)))
+    run_all(zygote, (f"seed_{seed}" for seed in range(first, first + 25)))
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(8, 308, 25))
+@pytest.mark.parametrize("first", range(4, 304, 25))
 def test_many_random_training_loops_at_once(zygote: Zygote, first: int) -> None:
-    run(zygote, (f"both_{seed}" for seed in range(first, first + 25)))
+    run_all(zygote, (f"both_{seed}" for seed in range(first, first + 25)))
