@@ -14,19 +14,26 @@ namespace {
 // The byte to fill with, or -1.
 [[gnu::tls_model("initial-exec")]] thread_local int fill_here = -1;
 
-void DeleteSmall(void* block) {
+void (*observe_free)(void* block) = nullptr;
+
+void NoteFree(void* block) {
+  if (observe_free != nullptr) observe_free(block);
   // What torch.profiler's profile_memory reads; it looks at its own switch.
   c10::profiledCPUMemoryReporter().Delete(block);
+}
+
+void DeleteSmall(void* block) {
+  NoteFree(block);
   HostAllocator::Global().FreeSmall(block);
 }
 
 void DeleteLarge(void* block) {
-  c10::profiledCPUMemoryReporter().Delete(block);
+  NoteFree(block);
   HostAllocator::Global().FreeLarge(block);
 }
 
 void DeleteEither(void* block) {
-  c10::profiledCPUMemoryReporter().Delete(block);
+  NoteFree(block);
   HostAllocator::Global().Free(block);
 }
 
@@ -59,6 +66,8 @@ void InstallCpuAllocator() {
   static CpuAllocator& allocator = *new CpuAllocator;
   c10::SetCPUAllocator(&allocator, /*priority=*/100);
 }
+
+void SetFreeObserver(void (*observer)(void* block)) { observe_free = observer; }
 
 c10::Storage NewStorage(size_t bytes) {
   return c10::Storage(c10::Storage::use_byte_size_t(), bytes,

@@ -14,6 +14,9 @@ namespace ebbtide {
 // Replaces c10's CPU allocator. Tensors made before keep their own deleters.
 void InstallCpuAllocator();
 
+// `observer` is called with every block before it is freed. Before the above.
+void SetFreeObserver(void (*observer)(void* block));
+
 // Uninitialised bytes from it, resizable as those of new tensors are.
 c10::Storage NewStorage(size_t bytes);
 

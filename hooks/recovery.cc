@@ -1,10 +1,12 @@
 #include "hooks/recovery.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "allocator/torch_cpu_allocator.h"
+#include "hooks/guarded.h"
 #include "hooks/outside.h"
 #include "hooks/replay.h"
 #include "planner/check.h"
@@ -300,6 +302,22 @@ std::vector<int> FindDependents(const Tape& tape, int storage) {
   return dependents;
 }
 
+namespace {
+
+// Of what has been rebuilt the program has nothing to free.
+void GuardBlock(TapeStorage* storage) {
+  if (storage->guarded != nullptr || !HoldsOriginal(*storage)) return;
+  storage->guarded = storage->data.data();
+  if (storage->guarded != nullptr) Guard(storage->guarded);
+}
+
+void UnguardBlock(TapeStorage* storage) {
+  if (storage->guarded == nullptr) return;
+  Unguard(std::exchange(storage->guarded, nullptr));
+}
+
+}  // namespace
+
 void Settle(Tape* tape, int storage) {
   std::vector<int> todo = {storage};
   // Bytes are freed last, when every count is right again.
@@ -309,6 +327,7 @@ void Settle(Tape* tape, int storage) {
     todo.pop_back();
     TapeStorage& s = tape->storages[index];
     const bool wanted = s.hooks > 0 || s.dependents > 0;
+    if (s.dependents == 0) UnguardBlock(&s);
     if (!wanted && !s.captured) {
       garbage.push_back(std::move(s.data));
       s.data = c10::Storage();
@@ -316,6 +335,7 @@ void Settle(Tape* tape, int storage) {
     } else if (wanted && s.external && !IsAvailable(s)) {
       s.data = c10::Storage(s.identity.lock());
     }
+    if (s.dependents > 0) GuardBlock(&s);
     const bool owed = wanted && !s.external && !IsAvailable(s);
     if (owed == s.owed) continue;
     s.owed = owed;

@@ -71,6 +71,9 @@ class Residency {
   // The same for all tapes but `writer`, the one that records the write, if
   // any.
   void BeforeForeignWrite(const c10::Storage& storage, const Tape* writer);
+  // A guarded block is about to be freed, and is not what its storage has any
+  // more.
+  void BeforeFree(void* block);
   // The same where nothing can be rebuilt: what needs it is lost.
   void MarkRewritten(const c10::Storage& storage);
   // An in-place op that autograd knows of has been, for the error messages of

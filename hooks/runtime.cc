@@ -17,6 +17,7 @@
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/busy.h"
 #include "hooks/engine.h"
+#include "hooks/guarded.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
 #include "hooks/runtime_lock.h"
@@ -107,6 +108,7 @@ absl::Status Runtime::Start(const Settings& settings) {
   HostAllocator::Global().SetOverrunHandler([](Bytes wanted, Bytes budget) {
     Runtime::Global().OnOverrun(wanted, budget);
   });
+  InstallGuard([](void* block) { Runtime::Global().BeforeFree(block); });
   residency_.SetMismatchHandler(
       [this](Tape* tape, int storage) { OnMismatch(*tape, storage); });
   InstallCpuAllocator();
@@ -120,6 +122,7 @@ absl::Status Runtime::Start(const Settings& settings) {
 
 void Runtime::BeforeFork() {
   RuntimeLock::Acquire();
+  LockGuardForFork();
   HostAllocator::Global().BeforeFork();
   RunLog::Global().BeforeFork();
 }
@@ -127,6 +130,7 @@ void Runtime::BeforeFork() {
 void Runtime::AfterForkInParent() {
   RunLog::Global().AfterForkInParent();
   HostAllocator::Global().AfterFork();
+  UnlockGuardAfterFork();
   Global().residency_.AfterForkInParent();
   RuntimeLock::Mutex().unlock();
 }
@@ -136,6 +140,7 @@ void Runtime::AfterForkInParent() {
 void Runtime::AfterForkInChild() {
   RunLog::Global().AfterForkInChild();
   HostAllocator::Global().AfterFork();
+  UnlockGuardAfterFork();
   // Its owner is a thread id that the child does not have: it is made anew.
   new (&RuntimeLock::Mutex()) std::recursive_timed_mutex;
   Global().residency_.AfterForkInChild();
@@ -283,6 +288,16 @@ void Runtime::OnMismatch(const Tape& tape, int storage) {
   for (auto& [signature, book] : books_.entries()) book.DiscardPlans();
   planning_.Clear();
   ++report_.mismatches;
+}
+
+void Runtime::BeforeFree(void* block) {
+  const RuntimeLock lock;
+  const Busy busy;
+  try {
+    residency_.BeforeFree(block);
+  } catch (const std::exception& error) {
+    TurnOff(error.what());
+  }
 }
 
 // The op or the backward node that this thread is inside, for people.

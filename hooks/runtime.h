@@ -82,6 +82,8 @@ class Runtime final : public TapeListener {
   static void AfterForkInChild();
   std::string Here() const;
   void OnMismatch(const Tape& tape, int storage);
+  // The program frees what recipes rely on.
+  void BeforeFree(void* block);
   void Say(const std::string& line) const;
   bool IsManaging() const {
     const State state = state_;

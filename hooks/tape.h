@@ -139,6 +139,9 @@ struct TapeStorage {
   bool trusted = false;
   c10::Storage copy;
   std::optional<size_t> witness;
+  // Its block when recipes began to rely on it, guarded (hooks/guarded.h) while
+  // they do.
+  const void* guarded = nullptr;
   // Written by an op that is not on this tape: recipes neither read nor make
   // it.
   bool rewritten = false;
@@ -242,6 +245,13 @@ struct Tape {
 // True where bytes of the storage can be had at once or from the spill file.
 inline bool IsAvailable(const TapeStorage& storage) {
   return storage.data || storage.spill;
+}
+
+// True where the bytes that we hold are the program's own storage, which it may
+// hold as well, and not a copy that was brought back or rebuilt.
+inline bool HoldsOriginal(const TapeStorage& storage) {
+  return storage.data && storage.data.unsafeGetStorageImpl() ==
+                             storage.identity._unsafe_get_target();
 }
 
 // The content of `storage` that op `reader` read is the one it has now.

@@ -61,10 +61,14 @@ class Zygote:
     """A process that has torch and forks a child per case.
 
     `imports`: modules that it loads besides, which then cost a child nothing.
+    `environment`: variables of its own, for all children.
     """
 
-    def __init__(self, *imports: str) -> None:
+    def __init__(
+        self, *imports: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._imports = imports
+        self._environment = {**clean_environment(), **(environment or {})}
 
     def __enter__(self) -> "Zygote":
         self._stack = contextlib.ExitStack()
@@ -74,7 +78,7 @@ class Zygote:
                 cwd=Path(__file__).parent,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=clean_environment(),
+                env=self._environment,
                 text=True,
             )
         )

@@ -13,13 +13,17 @@ from same import RECOMPUTE, SPILL, SPILLING, Outcome, Zygote
 
 @pytest.mark.parametrize("env", [RECOMPUTE, SPILLING])
 @pytest.mark.parametrize(
-    "case", ["storages_freed_and_filled_again", "storages_that_shrink"]
+    "case",
+    [
+        "saved_storages_freed_and_filled_again",
+        "read_storages_freed_and_filled_again",
+        "storages_that_shrink",
+    ],
 )
 def test_storages_freed_behind_autograd(
     zygote: Zygote, case: str, env: Mapping[str, str]
 ) -> None:
-    done = zygote.same(f"rough.{case}", env)
-    assert done.replayed + done.spilled > 0
+    zygote.same(f"rough.{case}", env)
 
 
 @pytest.mark.parametrize("env", [RECOMPUTE, SPILLING])

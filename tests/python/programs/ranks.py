@@ -29,14 +29,17 @@ def train(rank: int, meeting: str) -> None:
                 p.grad = None
     done = ebbtide.report()
     evicted = done["bytes_spilled"] + done["ops_replayed"] if done else 0
-    print(rank, digest(loss), *map(digest, model.parameters()), flush=True)
-    print(rank, "evicted", evicted, file=sys.stderr, flush=True)
+    # One write each: the ranks share their streams.
+    digests = [digest(value) for value in (loss, *model.parameters())]
+    sys.stdout.write(f"{rank} {' '.join(digests)}\n")
+    sys.stdout.flush()
+    sys.stderr.write(f"{rank} evicted {evicted}\n")
     dist.destroy_process_group()
 
 
 def main() -> None:
-    with tempfile.NamedTemporaryFile() as meeting:
-        multiprocessing.spawn(train, (meeting.name,), nprocs=2)
+    with tempfile.TemporaryDirectory() as folder:
+        multiprocessing.spawn(train, (f"{folder}/meeting",), nprocs=2)
 
 
 if __name__ == "__main__":

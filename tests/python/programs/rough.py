@@ -14,29 +14,49 @@ import torch
 from torch import Tensor
 
 import ebbtide
+from ebbtide import _entry
 from programs.ends import only_spillable, steps
 from programs.trial import ROWS, WIDTH, Trial, data, digest, leaf
 
 # mypy: disallow-untyped-calls=False, warn-return-any=False
 
 
-def storages_freed_and_filled_again(t: Trial) -> None:
+def freed_and_filled_again(tensor: Tensor) -> None:
     """As FSDP does with its parameters between the passes."""
+    kept = tensor.detach().clone()
+    tensor.untyped_storage().resize_(0)
+    others = [torch.full(kept.shape, 7.0) for _ in range(8)]
+    tensor.untyped_storage().resize_(kept.nbytes)
+    tensor.data.copy_(kept)
+    del others
+
+
+def saved_storages_freed_and_filled_again(t: Trial) -> None:
     w = leaf(WIDTH, WIDTH)
     x = data(ROWS, WIDTH)
     for step in range(3):
-        h = x @ w  # sin saves it
+        h = x @ (w + step)
         gathered = w.detach().clone().requires_grad_()
-        out = (h.sin().exp() @ gathered).tanh()
+        loss = h.sin().sum() + (h @ gathered).sum()
         torch.empty(1 << 20)
-        kept = [tensor.detach().clone() for tensor in (h, gathered)]
-        for tensor in (h, gathered):
-            tensor.untyped_storage().resize_(0)
+        freed_and_filled_again(h)
+        freed_and_filled_again(gathered)
+        t.gradients(f"step {step}", loss, [w, gathered])
+
+
+def read_storages_freed_and_filled_again(t: Trial) -> None:
+    """What was made of them has been dropped meanwhile."""
+    w = leaf(WIDTH, WIDTH)
+    x = data(ROWS, WIDTH)
+    for step in range(3):
+        h = x @ (w + step)
+        gathered = w.detach().clone().requires_grad_()
+        sharded = leaf(ROWS, WIDTH, seed=step)
+        out = ((h.sin() * sharded).exp() @ gathered).tanh()
         torch.empty(1 << 20)
-        for tensor, bytes_of in zip((h, gathered), kept, strict=True):
-            tensor.untyped_storage().resize_(bytes_of.nbytes)
-            tensor.data.copy_(bytes_of)
-        t.gradients(f"step {step}", out.square().sum(), [w, gathered])
+        for tensor in (h, gathered, sharded):
+            freed_and_filled_again(tensor)
+        t.gradients(f"step {step}", out.square().sum(), [w, gathered, sharded])
 
 
 def storages_that_shrink(t: Trial) -> None:
@@ -61,9 +81,10 @@ def signals_that_train(t: Trial) -> None:
         loss = (own.tanh().exp() * own.sin()).sum()
         (gradient,) = torch.autograd.grad(loss, [own])
         seen.append(digest(gradient))
+        signal.setitimer(signal.ITIMER_REAL, 0.003)
 
     before = signal.signal(signal.SIGALRM, handle)
-    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.003)
+    signal.setitimer(signal.ITIMER_REAL, 0.002)
     w = leaf(ROWS, WIDTH)
     for step in range(20):
         h = only_spillable((w + step).tanh().exp())
@@ -87,11 +108,11 @@ def exit_that_trains(t: Trial) -> None:
         ebbtide.report()
 
     atexit.register(finish)
-    core = ebbtide._entry.running_core()
+    core = _entry.running_core()
     if core is not None:
-        address = ctypes.cast(core.ebbtide_report, ctypes.c_void_p)
         # A report more, after the interpreter has gone.
-        assert ctypes.CDLL(None).atexit(address) == 0
+        address = ctypes.cast(core.ebbtide_report, ctypes.c_void_p)
+        assert ctypes.CDLL(None).__cxa_atexit(address, None, None) == 0
     t.note("result", steps())
 
 

@@ -1,0 +1,27 @@
+// Blocks that recipes read and that the program may free all the same.
+//
+// A storage that a recipe relies on is held, but what it holds is the
+// program's: `untyped_storage().resize_(0)` frees the block and `resize_(n)`
+// brings another (that is how fully sharded training lets go of its
+// parameters), without an op that anybody could see. The allocator sees the
+// block come back. Before it is free, what relies on it is rebuilt.
+//
+// Thread-safe, with a lock of its own that is never held across anything.
+#ifndef EBBTIDE_HOOKS_GUARDED_H_
+#define EBBTIDE_HOOKS_GUARDED_H_
+
+namespace ebbtide {
+
+// `rescue` is called with a guarded block that is about to be freed. Once.
+void InstallGuard(void (*rescue)(void* block));
+
+// As often as Guard was called for a block, Unguard ends it.
+void Guard(const void* block);
+void Unguard(const void* block);
+
+void LockGuardForFork();
+void UnlockGuardAfterFork();
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_GUARDED_H_

@@ -1,0 +1,41 @@
+// What happens when the program frees a block that recipes read.
+#include <memory>
+
+#include "absl/cleanup/cleanup.h"
+#include "hooks/residency.h"
+
+namespace ebbtide {
+namespace {
+
+// Whether the program has taken its block from a storage that recipes read.
+// What we have dropped ourselves is freed as well.
+bool HasLost(const TapeStorage& storage, const void* block) {
+  return storage.guarded == block && HoldsOriginal(storage) &&
+         storage.data.data() != block;
+}
+
+// The bytes there, not owned.
+c10::Storage StillAt(void* block, size_t bytes) {
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes,
+                      c10::DataPtr(block, c10::Device(c10::DeviceType::CPU)));
+}
+
+}  // namespace
+
+void Residency::BeforeFree(void* block) {
+  for (const auto& weak : tapes_) {
+    const auto tape = weak.lock();
+    if (tape == nullptr) continue;
+    for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
+      if (!HasLost(tape->storages[i], block)) continue;
+      tape->storages[i].copy = StillAt(block, tape->storages[i].bytes);
+      const auto forget_copy = absl::MakeCleanup([&tape, i] {
+        tape->storages[i].copy = c10::Storage();
+        tape->storages[i].rewritten = true;
+      });
+      BeforeWrite(tape.get(), i);
+    }
+  }
+}
+
+}  // namespace ebbtide

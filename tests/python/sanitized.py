@@ -1,0 +1,98 @@
+"""Random training loops with a core that is built under a sanitizer.
+
+    python tests/python/sanitized.py asan|tsan --seconds 60 [--first SEED]
+
+PyTorch and Python are what they are: the sanitizer's runtime is preloaded, and
+sees what our code does, and what anybody does to memory of malloc or by locks.
+Ends with 1 at the first report, or where a result differs.
+"""
+
+import argparse
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT / "bench"), str(Path(__file__).parent)]
+
+from same import RECOMPUTE, SPILL, SPILLING, Zygote  # noqa: E402
+
+OPTIONS = {
+    # Leaks: what is never freed by intent is most of a Python process.
+    "asan": ("ASAN_OPTIONS", "detect_leaks=0:detect_odr_violation=0"),
+    "tsan": (
+        "TSAN_OPTIONS",
+        "ignore_noninstrumented_modules=1:die_after_fork=0:"
+        f"suppressions={Path(__file__).parent / 'tsan.supp'}",
+    ),
+}
+
+
+def runtime(sanitizer: str) -> str:
+    """The library that the compiler links for this sanitizer."""
+    command = ["g++", f"-print-file-name=lib{sanitizer}.so"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
+def package(sanitizer: str) -> Path:
+    """A folder with the installed package around the sanitized core."""
+    (installed,) = ROOT.glob(".venv/lib/python3*/site-packages/ebbtide")
+    build = ROOT / "build" / f"{sanitizer}-core"
+    folder = build / "python"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(installed, folder / "ebbtide")
+    core = folder / "ebbtide" / "lib" / "libebbtide.so"
+    core.unlink()
+    shutil.copy(build / "hooks" / "libebbtide.so", core)
+    return folder
+
+
+def modes(number: int) -> dict[str, dict[str, str]]:
+    plans = {"EBBTIDE_TEST_PLANS": str(number), "EBBTIDE_BUDGET": "3MiB"}
+    return {
+        "evicting": RECOMPUTE,
+        "spilling": SPILLING,
+        "plans": plans | {"EBBTIDE_SPILL_DIR": "none"},
+        "moving plans": plans | {"EBBTIDE_SPILL_DIR": str(SPILL)},
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sanitizer", choices=sorted(OPTIONS))
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--first", type=int, default=1000)
+    arguments = parser.parse_args()
+    variable, options = OPTIONS[arguments.sanitizer]
+    environment = {
+        "LD_PRELOAD": runtime(arguments.sanitizer),
+        variable: os.environ.get(variable, options),
+        "PYTHONPATH": str(package(arguments.sanitizer)),
+    }
+    end = time.monotonic() + arguments.seconds
+    runs = replayed = spilled = 0
+    with Zygote(environment=environment) as zygote:
+        for number in itertools.count(arguments.first):
+            kind = "both" if number % 2 else "seed"
+            case = f"training.{kind}_{number}"
+            for mode, settings in modes(number).items():
+                if time.monotonic() > end:
+                    print(f"{runs} runs, {replayed} ops run again, {spilled} B spilled")
+                    return 0 if replayed and spilled else 1
+                done = zygote.same(case, settings, seconds=300)
+                if "Sanitizer" in done.errors:
+                    print(f"{case}, {mode}:\n{done.errors}")
+                    return 1
+                runs += 1
+                replayed += done.replayed
+                spilled += done.spilled
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
