@@ -17,13 +17,13 @@ import harness
 from harness import mib
 
 CHILD = harness.ROOT / "bench" / "shapes_child.py"
-LEAST, MOST = 96, 408  # of the lengths
+LEAST, MOST = 160, 472  # of the lengths
 STEPS, COUNT = 400, 40
 SEED = 1
 QUICK_STEPS, QUICK_COUNT = 40, 4
-ALONE = 28  # steps
+ALONE = 24  # steps
 WARM = 5  # times that each length comes before its steps count
-SHARE = 0.4  # of what is saved of the longest
+SHARE = 0.35  # of what is saved of the longest
 MOST_LOSS = 3.0  # per cent
 ABOUT = """\
 Budget: {budget} MiB, {share:.0%} of what an unmanaged step of the longest saves, \

@@ -12,7 +12,7 @@ import torch
 from common import Log, standard_library_text, text_batch
 from gpt import GPT, Shape
 
-SHAPE = Shape(layers=4, width=128, heads=4, batch=2, length=512)
+SHAPE = Shape(layers=4, width=128, heads=4, batch=4, length=512)
 
 
 def main() -> None:

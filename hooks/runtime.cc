@@ -172,6 +172,7 @@ void Runtime::Sleep(Bytes peak) {
 
 void Runtime::Wake() {
   state_ = State::kWatch;
+  is_partial_ = true;
   quiet_pairs_ = 0;
   EnableRecorder(true);
 }

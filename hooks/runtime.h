@@ -171,6 +171,8 @@ class Runtime final : public TapeListener {
   // The last pair ran to the end of its backward, and to that of its plan.
   bool complete_ = false;
   bool as_planned_ = false;
+  // It began in the middle of a step, where that woke us.
+  bool is_partial_ = false;
   double step_seconds_ = 0;  // from the begin of the last pair to the next
   // Of the last pair; 0: it was not complete, or nobody knows.
   uint64_t signature_ = 0;

@@ -12,10 +12,19 @@
 namespace ebbtide {
 namespace {
 
-// Quiet pairs that it takes, for each signature known, to believe that no other
-// comes; pairs after which memory that was short is forgotten.
-constexpr int kPairsPerSignature = 4;
-constexpr int kLongAgo = 1 << 10;
+// Quiet pairs that it takes, for each other signature known, to believe that
+// none of them comes.
+constexpr int kPairsPerSignature = 2;
+// A signature is gone when it has stayed away so many times as long as ever, or
+// so many pairs where it came once.
+constexpr int kGoneAfter = 4;
+constexpr int kOnceOnly = 64;
+
+bool MayComeAgain(const SignatureBook& book, int64_t pairs) {
+  const int64_t away = pairs - book.last_pair;
+  return away < (book.longest_gap > 0 ? kGoneAfter * book.longest_gap
+                                      : int64_t{kOnceOnly});
+}
 
 }  // namespace
 
@@ -25,15 +34,19 @@ void Runtime::Learn() {
   const bool evicted = evictions != std::exchange(evictions_, evictions);
   quiet_pairs_ = evicted ? 0 : quiet_pairs_ + 1;
   const uint64_t last = signature_;
-  signature_ = complete_ ? tape_->hash : 0;
+  const bool is_partial = std::exchange(is_partial_, false);
+  signature_ = complete_ && !is_partial ? tape_->hash : 0;
   streak_ = signature_ == last ? streak_ + 1 : 1;
   if (signature_ == 0) return;
   if (SignatureBook* before = books_.Find(last)) {
     before->successor = signature_;
   }
   SignatureBook& book = books_.Use(signature_);
-  ++book.pairs;
-  book.last_pair = ++pairs_;
+  ++pairs_;
+  if (book.pairs++ > 0) {
+    book.longest_gap = std::max(book.longest_gap, pairs_ - book.last_pair);
+  }
+  book.last_pair = pairs_;
   book.was_short = evicted;
   if (steady_run_ == nullptr) KeepLeastTimes(&book);
   if (!settings_.budget) {
@@ -44,11 +57,9 @@ void Runtime::Learn() {
   RefreshVerified();
   NoteStepTime(&book, evicted);
   if (overran_) TellFloor(&book);
-  const bool is_wanted = evicted || settings_.test_plans;
-  if (is_wanted && book.pairs > 1 &&
-      book.plans == SignatureBook::Plans::kNone) {
-    AskForPlan(&book);
-  }
+  const bool is_wanted = (evicted || settings_.test_plans) && book.pairs > 1 &&
+                         book.plans == SignatureBook::Plans::kNone;
+  if (is_wanted && steady_run_ == nullptr) AskForPlan(&book);
 }
 
 void Runtime::NoteStepTime(SignatureBook* book, bool evicted) {
@@ -206,8 +217,8 @@ bool Runtime::MayRest(Bytes peak) const {
   if (quiet_pairs_ < 2 + kPairsPerSignature * others) return false;
   return std::none_of(books_.entries().begin(), books_.entries().end(),
                       [this](const auto& entry) {
-                        return entry.second.was_short &&
-                               pairs_ - entry.second.last_pair < kLongAgo;
+                        const SignatureBook& book = entry.second;
+                        return book.was_short && MayComeAgain(book, pairs_);
                       });
 }
 

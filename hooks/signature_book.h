@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/contest.h"
@@ -32,11 +33,12 @@ struct SignatureBook {
     kRefused,  // there is none, because of `failure`
   };
 
-  int pairs = 0;           // that were complete
-  uint64_t repeats = 0;    // of them, how many followed one of the same
-  uint64_t successor = 0;  // signature of what came next the last time
-  int64_t last_pair = 0;   // of the run
-  bool was_short = false;  // of memory, the last time
+  int pairs = 0;            // that were complete
+  uint64_t repeats = 0;     // of them, how many followed one of the same
+  uint64_t successor = 0;   // signature of what came next the last time
+  int64_t last_pair = 0;    // of the run
+  int64_t longest_gap = 0;  // pairs from one to the next; 0: it came once
+  bool was_short = false;   // of memory, the last time
   // The least that each op and stage, and the step from such a pair to the
   // next, have taken; nanoseconds.
   std::vector<double> op_times;
