@@ -33,10 +33,17 @@ OPTIONS = {
 
 
 def runtime(sanitizer: str) -> str:
-    """The library that the compiler links for this sanitizer."""
-    command = ["g++", f"-print-file-name=lib{sanitizer}.so"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    return found.stdout.strip()
+    """The library that the compiler links for this sanitizer.
+
+    With libstdc++, which Python does not have: the sanitizer looks for what it
+    intercepts at its own start.
+    """
+    found = []
+    for library in (f"lib{sanitizer}.so", "libstdc++.so.6"):
+        command = ["g++", f"-print-file-name={library}"]
+        path = subprocess.run(command, capture_output=True, text=True, check=True)
+        found.append(path.stdout.strip())
+    return " ".join(found)
 
 
 def package(sanitizer: str) -> Path:

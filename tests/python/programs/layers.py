@@ -314,7 +314,7 @@ SEQUENCE: list[type[Layer]] = [
     Own,
     Buffered,
     Noise,
-    Selecting,
+    Selecting,  # the last one, which is no inner layer
 ]
 IMAGE: list[type[Layer]] = [
     Convolution,
@@ -328,7 +328,7 @@ IMAGE: list[type[Layer]] = [
 
 
 class InnerSequence(Inner):
-    make = staticmethod(choose(SEQUENCE))
+    make = staticmethod(choose(SEQUENCE[:-1]))
 
 
 class InnerImage(Inner):
@@ -343,6 +343,10 @@ class Network(nn.Module):
         self.images = draw.random() < 0.35
         kinds = IMAGE if self.images else SEQUENCE
         inner = InnerImage if self.images else InnerSequence
+        # Plans are for steps that come again: most networks have such.
+        self.pace = draw.choice((1, 5, 100))
+        if self.pace > 1:
+            kinds = [kind for kind in kinds if kind is not Selecting]
         make = choose([*kinds, *[inner] * (len(kinds) // 2)])
         self.layers = nn.ModuleList(
             make(draw, noise) for _ in range(draw.randrange(3, 9))
@@ -355,6 +359,6 @@ class Network(nn.Module):
         """Scores of 16 classes by row, for pixels or for words."""
         h = self.first(x) if self.images else self.table(x)
         for layer in self.layers:
-            h = layer(h, step)
+            h = layer(h, step // self.pace)
         h = h.mean((2, 3)) if self.images else h
         return self.head(h.reshape(-1, h.shape[-1]))

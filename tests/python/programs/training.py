@@ -102,7 +102,10 @@ class Loop:
 
     def losses(self, step: int, batch: int) -> list[Tensor]:
         x, classes = self.inputs(batch)
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
+        # Threads share the cache of autocast, and clear it for each other.
+        with torch.autocast(
+            "cpu", torch.bfloat16, enabled=self.autocast, cache_enabled=self.noise
+        ):
             scores = self.network(x, step)
         scores = scores.float()
         if self.loss == 0:
