@@ -296,25 +296,20 @@ void Residency::BeforeWrite(Tape* tape, int written) {
   TapeStorage& storage = tape->storages[written];
   if (storage.dependents == 0) return;
   const Timed timed(this);
-  std::vector<int> rebuilt;
   // Rebuilding takes memory, for which nothing may be dropped that would need
-  // what is about to be written.
+  // what is about to be written. What has been rebuilt may be spilled.
   storage.doomed = true;
   try {
     for (int i : FindDependents(*tape, written)) {
       if (!tape->storages[i].owed) continue;
       Rebuild(tape, i, [](int) { return true; });
-      ++tape->storages[i].pins;
-      rebuilt.push_back(i);
     }
     EBBTIDE_CHECK(tape->storages[written].dependents == 0);
   } catch (...) {
     // The write happens all the same.
     tape->storages[written].rewritten = true;
-    for (int i : rebuilt) --tape->storages[i].pins;
     throw;
   }
-  for (int i : rebuilt) --tape->storages[i].pins;
   tape->storages[written].doomed = false;
 }
 
