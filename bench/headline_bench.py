@@ -29,8 +29,8 @@ TURNS = Turns(first=15, rounds=5, length=5)
 QUICK = Turns(first=6, rounds=1, length=4)
 # Factor and overhead in per cent that two of the papers name.
 NAMED = {2: 15, 4: 20}
-# Joint is the product; "recompute" forbids spilling.
-WAYS = {"joint": True, "recompute": False}
+# Joint is the product; each of the others forbids one of its means.
+WAYS = ["joint", "recompute", "offload"]
 PAPERS = harness.table(
     [
         ["paper", "activation memory", "overhead", "where"],
@@ -46,10 +46,9 @@ what backward makes of gradients counts as activations. ÷: the unmanaged run's 
 them. Overhead: median step over the \
 unmanaged median, all ways running side by side, a few steps of each in turn; spread: \
 distance of the quartiles of the unmanaged steps, per cent of their median. Joint may \
-spill and recompute; recompute may not spill. Offload only is not available: the \
-runtime has no switch that forbids recomputing; the row of hooks is \
-synchronous offloading in Python (bench/pyoff.py), which copies everything. The \
-papers' figures are of GPUs and their own networks:"""
+spill and recompute, recompute may not spill, offload may not recompute; the row of \
+hooks is synchronous offloading in Python (bench/pyoff.py), which copies everything. \
+The papers' figures are of GPUs and their own networks:"""
 
 
 @dataclasses.dataclass
@@ -102,11 +101,14 @@ class Bench:
         command = self.job.command("--steps", str(self.turns.steps))
         launches = {"unmanaged": Launch(command), "hooks": Launch(away(command))}
         asked: dict[str, tuple[str, int, float | None]] = {}
-        for way, spill in WAYS.items():
+        for way in WAYS:
+            spill = way != "recompute"
             for factor, budget in self.budgets(spill):
                 name = f"{way} at {mib(budget)} MiB"
                 asked[name] = (way, budget, factor)
-                launches[name] = managed(command, budget, spill=spill)
+                launches[name] = managed(
+                    command, budget, spill=spill, recompute=way != "offload"
+                )
         timed = interleaved.interleave(launches, self.turns)
         self.plain = timed["unmanaged"]
         self.spread = interleaved.spread(self.plain.seconds())

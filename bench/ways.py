@@ -58,9 +58,12 @@ def away(command: Sequence[str]) -> list[str]:
     return [*PYOFF, *command[1:]]
 
 
-def managed(command: Sequence[str], budget: int, *, spill: bool = True) -> Launch:
+def managed(
+    command: Sequence[str], budget: int, *, spill: bool = True, recompute: bool = True
+) -> Launch:
     """Under `ebbtide run`."""
-    return Launch(harness.managed_command(command, budget, spill=spill), {})
+    environment = {} if recompute else {"EBBTIDE_RECOMPUTE": "0"}
+    return Launch(harness.managed_command(command, budget, spill=spill), environment)
 
 
 def between(least: int, most: int, share: int) -> int:

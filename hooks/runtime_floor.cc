@@ -18,7 +18,7 @@ void Runtime::TellFloor(SignatureBook* book) {
   // Steady pairs have no ops. An op that is still to be tried may yet prove
   // replayable.
   const auto is_unknown = [this](const TapeOp& op) {
-    return !op.foreign && !op.outputs.empty() && verifier_.IsUnknown(op);
+    return !op.foreign && !op.outputs.empty() && IsToBeTried(op);
   };
   if (!complete_ || tape_->ops.empty() ||
       std::any_of(tape_->ops.begin(), tape_->ops.end(), is_unknown)) {

@@ -268,7 +268,8 @@ void Runtime::AskForPlan(SignatureBook* book) {
   PlanOptions options = {
       .budget = Bytes{budget - margin},
       .time_limit = std::clamp(steps, absl::Seconds(0.5), absl::Seconds(5)),
-      .allow_offload = residency_.CanSpill()};
+      .allow_offload = residency_.CanSpill(),
+      .allow_recompute = settings_.recompute};
   if (settings_.test_plans) {
     options.solver = "random";
     // Another plan for every signature. Hashes are those of one process only.

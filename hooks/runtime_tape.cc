@@ -297,7 +297,9 @@ void Runtime::NoteOutputs(Tape* tape, int index, at::TensorList outputs) {
 }
 
 bool Runtime::IsToBeTried(const TapeOp& op) const {
-  return settings_.budget.has_value() && verifier_.IsUnknown(op);
+  // What is not tried is not verified, and no recipe has an op that is not.
+  return settings_.budget.has_value() && settings_.recompute &&
+         verifier_.IsUnknown(op);
 }
 
 // Views and ops without a tensor result are no part of any recipe.

@@ -154,6 +154,17 @@ absl::Status ReadSignatures(Settings* settings) {
   return absl::OkStatus();
 }
 
+absl::Status ReadRecompute(Settings* settings) {
+  const char* text = Get("EBBTIDE_RECOMPUTE");
+  if (text == nullptr) return absl::OkStatus();
+  if (std::string(text) != "0" && std::string(text) != "1") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("EBBTIDE_RECOMPUTE=", text, ": expected 0 or 1"));
+  }
+  settings->recompute = std::string(text) == "1";
+  return absl::OkStatus();
+}
+
 absl::Status ReadLog(Settings* settings) {
   const char* log = Get("EBBTIDE_LOG");
   if (log == nullptr) return absl::OkStatus();
@@ -188,7 +199,7 @@ absl::Status ReadTestPlans(Settings* settings) {
 absl::StatusOr<Settings> SettingsFromEnvironment() {
   Settings settings;
   for (auto read : {ReadBudget, ReadSpill, ReadRecord, ReadVerify, ReadMinBytes,
-                    ReadSignatures, ReadLog, ReadTestPlans}) {
+                    ReadSignatures, ReadRecompute, ReadLog, ReadTestPlans}) {
     const absl::Status status = read(&settings);
     if (!status.ok()) return status;
   }

@@ -21,6 +21,7 @@ struct Settings {
   bool strict = false;        // EBBTIDE_STRICT
   int64_t verify_every = 0;   // EBBTIDE_VERIFY; 1: all, 0: no re-checks
   Bytes min_bytes{64 << 10};  // EBBTIDE_MIN_BYTES: smallest storage managed
+  bool recompute = true;      // EBBTIDE_RECOMPUTE; 0: bytes are moved only
   int signatures = 128;       // EBBTIDE_SIGNATURES: that are remembered
   enum class Log { kOff, kLine, kDebug };
   Log log = Log::kLine;  // EBBTIDE_LOG

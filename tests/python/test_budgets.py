@@ -5,7 +5,7 @@ from pathlib import Path
 
 import harness
 from run import run
-from same import RECOMPUTE, SPILL, Outcome, Zygote
+from same import RECOMPUTE, SPILL, SPILLING, Outcome, Zygote
 
 MIB = 1 << 20
 
@@ -91,3 +91,11 @@ def test_the_trace_shows_copies_and_waits_apart(zygote: Zygote, tmp_path: Path) 
     assert kinds.count("offload") > 0
     # What is brought back was waited for, at least in the first stage.
     assert kinds.count("restore") >= kinds.count("stall") > 0
+
+
+def test_without_recomputing_bytes_are_only_moved(zygote: Zygote) -> None:
+    moving = SPILLING | {"EBBTIDE_RECOMPUTE": "0"}
+    done = zygote.same("budgets.chain", moving)
+    assert done.replayed == 0
+    assert done.spilled > 0
+    assert not any("off:" in line for line in done.lines), done.lines

@@ -72,7 +72,8 @@ def test_rivals_prints_a_row_for_every_way() -> None:
 
 def test_headline_prints_what_is_left_of_the_activations() -> None:
     rows = bench("headline")
-    assert [row["way"] for row in rows] == ["unmanaged", "hooks", "joint", "recompute"]
+    ways = ["unmanaged", "hooks", "joint", "recompute", "offload"]
+    assert [row["way"] for row in rows] == ways
     assert all(row["identical"] for row in rows)
     for row in rows[2:]:
         assert row["asked"] == 2

@@ -25,7 +25,8 @@ def train(rank: int, meeting: str) -> None:
         loss.backward()
         with torch.no_grad():
             for p in model.parameters():
-                p -= 0.05 * p.grad
+                assert p.grad is not None
+                p.add_(p.grad, alpha=-0.05)
                 p.grad = None
     done = ebbtide.report()
     evicted = done["bytes_spilled"] + done["ops_replayed"] if done else 0
@@ -39,7 +40,9 @@ def train(rank: int, meeting: str) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        multiprocessing.spawn(train, (f"{folder}/meeting",), nprocs=2)
+        multiprocessing.spawn(  # type: ignore[attr-defined]
+            train, (f"{folder}/meeting",), nprocs=2
+        )
 
 
 if __name__ == "__main__":
