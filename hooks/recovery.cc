@@ -234,6 +234,17 @@ class Run {
   std::vector<int> published_;
 };
 
+// Owed storages by what their recipes read; a plan that asks for a storage
+// nobody saved is among its dependents as well (hooks/plan_run.h).
+std::vector<int> CountOwedReaders(const Tape& tape) {
+  std::vector<int> readers(tape.storages.size());
+  for (int i = 0; i < static_cast<int>(tape.storages.size()); ++i) {
+    if (!tape.storages[i].owed) continue;
+    for (int input : RecipeInputs(tape, i)) ++readers[input];
+  }
+  return readers;
+}
+
 // Throws where an input has been written without an op.
 void CheckWitnesses(const Tape& tape, const Recipe& recipe) {
   absl::flat_hash_set<int> seen;
@@ -292,10 +303,12 @@ std::vector<int> FindDependents(const Tape& tape, int storage) {
     }
     return *needs[index];
   };
+  const std::vector<int> readers = CountOwedReaders(tape);
   std::vector<int> dependents;
   for (int i = 0; i < static_cast<int>(tape.storages.size()); ++i) {
     const TapeStorage& s = tape.storages[i];
-    if (s.owed && s.hooks > 0 && i != storage && find(i, find)) {
+    const bool asked_for = s.hooks > 0 || s.dependents > readers[i];
+    if (s.owed && asked_for && i != storage && find(i, find)) {
       dependents.push_back(i);
     }
   }

@@ -63,8 +63,8 @@ struct RecoveryPolicy {
 // Returns the ops run.
 int Recover(Tape* tape, int storage, const RecoveryPolicy& policy);
 
-// Owed storages that saved tensors will ask for and whose recipes read
-// `storage`.
+// Owed storages whose recipes read `storage`, at any depth, and that saved
+// tensors, or a plan, will ask for.
 std::vector<int> FindDependents(const Tape& tape, int storage);
 
 // Storages read by the ops that wrote `storage`, itself excluded, each once.

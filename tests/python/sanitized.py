@@ -91,9 +91,13 @@ def main() -> int:
                 if time.monotonic() > end:
                     print(f"{runs} runs, {replayed} ops run again, {spilled} B spilled")
                     return 0 if replayed and spilled else 1
-                done = zygote.same(case, settings, seconds=300)
-                if "Sanitizer" in done.errors:
-                    print(f"{case}, {mode}:\n{done.errors}")
+                plain = zygote.plain(case, seconds=300)
+                done = zygote.run(case, settings, seconds=300)
+                if done.exit != 0 or "Sanitizer" in done.errors:
+                    print(f"{case}, {mode}: exit {done.exit}\n{done.errors}")
+                    return 1
+                if done.notes != plain.notes:
+                    print(f"{case}, {mode}: differs from the unmanaged run")
                     return 1
                 runs += 1
                 replayed += done.replayed

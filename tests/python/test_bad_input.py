@@ -53,6 +53,7 @@ def test_a_bad_budget_is_one_line(zygote: Zygote, budget: str, names: str) -> No
         ("EBBTIDE_RECOMPUTE", "no"),
         ("EBBTIDE_TEST_PLANS", "any"),
         ("EBBTIDE_LOG", "loud"),
+        ("EBBTIDE_TEST_PLANS", "many"),
         ("EBBTIDE_RECORD", "run.ebbtide,max=big"),
     ],
 )

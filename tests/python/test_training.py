@@ -91,6 +91,29 @@ def test_two_random_training_loops_at_once(zygote: Zygote, first: int) -> None:
     run_all(zygote, (f"both_{seed}" for seed in range(first, first + 2)))
 
 
+@pytest.mark.parametrize(
+    ("case", "budget", "plans"),
+    [
+        # A backward writes what a value reads that only the plan has asked for,
+        # and that has been evicted again.
+        ("seed_11", 1594381, 917512831),
+        # An optimizer writes what half of a graph has been made of.
+        ("seed_10", 3034902, 21569172),
+    ],
+)
+def test_what_random_plans_have_found(
+    zygote: Zygote, case: str, budget: int, plans: int
+) -> None:
+    env = {
+        "EBBTIDE_BUDGET": f"{budget}B",
+        "EBBTIDE_SPILL_DIR": str(SPILL),
+        "EBBTIDE_TEST_PLANS": str(plans),
+    }
+    done = zygote.same(f"training.{case}", env)
+    check(case, done, alone=True)
+    assert done.steps("active") > 0
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(16, 316, 25))
 def test_many_random_training_loops(zygote: Zygote, first: int) -> None:

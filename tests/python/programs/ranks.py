@@ -5,7 +5,8 @@ import tempfile
 
 import torch
 import torch.distributed as dist
-from torch import multiprocessing, nn
+from torch import nn
+from torch.multiprocessing.spawn import spawn
 
 import ebbtide
 from programs.pairs import network
@@ -26,7 +27,7 @@ def train(rank: int, meeting: str) -> None:
         with torch.no_grad():
             for p in model.parameters():
                 assert p.grad is not None
-                p.add_(p.grad, alpha=-0.05)
+                p.sub_(p.grad, alpha=0.05)
                 p.grad = None
     done = ebbtide.report()
     evicted = done["bytes_spilled"] + done["ops_replayed"] if done else 0
@@ -40,9 +41,7 @@ def train(rank: int, meeting: str) -> None:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        multiprocessing.spawn(  # type: ignore[attr-defined]
-            train, (f"{folder}/meeting",), nprocs=2
-        )
+        spawn(train, (f"{folder}/meeting",), nprocs=2)
 
 
 if __name__ == "__main__":

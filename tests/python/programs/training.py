@@ -147,12 +147,13 @@ class Loop:
                 self.attempt(self.events[step], step)
             self.attempt(self.step, step)
             await_planner()
-            if step in (WARM, self.steps - 1):
+            if step == WARM:
                 self.resources.append(resources())
         if self.kept is not None:
             self.attempt(self.use_what_was_kept, self.steps)
             self.kept = None
         self.optimizer.zero_grad()
+        self.resources.append(resources(most=self.resources[0][1]))
 
     def attempt(self, action: Callable[[int], None], step: int) -> None:
         try:
