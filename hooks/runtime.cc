@@ -311,15 +311,22 @@ std::string Runtime::Here() const {
 }
 
 void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
-  const RuntimeLock lock;
-  // Told at the first allocation that meets it.
-  if (std::exchange(overrun_told_, true) && !settings_.strict) return;
-  const std::string what = absl::StrCat(
-      FormatSize(wanted), " needed in ", Here(), ", the budget is ",
-      FormatSize(budget), " and nothing is left to evict");
+  if (overrun_told_ && !settings_.strict) return;
+  // Not by waiting for our lock: PyTorch allocates under the lock of a random
+  // generator, and we take that under ours.
+  std::string where = "one thread while another evicts";
+  if (RuntimeLock::TryAcquire(std::chrono::milliseconds(200))) {
+    const std::unique_lock<std::recursive_timed_mutex> lock(
+        RuntimeLock::Mutex(), std::adopt_lock);
+    where = Here();
+  }
+  const std::string what =
+      absl::StrCat(FormatSize(wanted), " needed in ", where, ", the budget is ",
+                   FormatSize(budget), " and nothing is left to evict");
   TORCH_CHECK_WITH(OutOfMemoryError, !settings_.strict, "ebbtide: ", what,
                    " (EBBTIDE_STRICT)");
-  Say(absl::StrCat("over budget: ", what));
+  // Told at the first allocation that meets it.
+  if (!overrun_told_.exchange(true)) Say(absl::StrCat("over budget: ", what));
 }
 
 void Runtime::TurnOff(const std::string& why) {

@@ -186,7 +186,7 @@ class Runtime final : public TapeListener {
   uint64_t test_plans_made_ = 0;
   int64_t evictions_ = 0;  // of all pairs before the open one
   int quiet_pairs_ = 0;    // in a row without an eviction
-  bool overrun_told_ = false;
+  std::atomic<bool> overrun_told_ = false;
   bool overran_ = false;   // the last step
   std::string floor_;      // what was last said of it,
   Bytes highest_floor_{};  // for the highest one

@@ -141,3 +141,10 @@ def test_trap_the_interpreter_is_let_go_while_we_wait(
     zygote: Zygote, env: dict[str, str]
 ) -> None:
     zygote.same("traps.two_threads_and_one_interpreter", env)
+
+
+@pytest.mark.parametrize("env", [RECOMPUTE, SPILLING])
+def test_trap_the_generator_is_locked_when_memory_is_asked_for(
+    zygote: Zygote, env: dict[str, str]
+) -> None:
+    zygote.same("traps.two_threads_and_one_generator", env)

@@ -301,3 +301,22 @@ def two_threads_and_one_interpreter(t: Trial) -> None:
         thread.join()
     for number, gradients in enumerate(results):
         t.note(f"thread {number}", *gradients)
+
+
+def two_threads_and_one_generator(t: Trial) -> None:
+    """One draws again what it drew; one reads the generator and asks for memory."""
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            torch.get_rng_state()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    w = leaf(ROWS, WIDTH)
+    for step in range(20):
+        h = nnf.dropout((w + step).tanh(), 0.2).exp()
+        h = nnf.dropout(h.sin(), 0.3).exp()
+        t.gradients(f"step {step}", (h * h.sigmoid()).sum(), [w])
+    stop.set()
+    thread.join()
