@@ -9,7 +9,7 @@ def flat(zygote: Zygote, steps: int, folder: str) -> Outcome:
     case = f"soak.steps_{steps}"
     counted = zygote.same("soak.steps_20", {"EBBTIDE_RECORD": "/dev/null"})
     persistent = counted.report["persistent"]
-    budget = persistent + int(counted.report["peak_activations"] * 0.55)
+    budget = persistent + int(counted.report["peak_activations"] * 0.7)
     env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_SPILL_DIR": folder}
     done = zygote.same(case, env, seconds=600)
     warm, end = done.work["warm"], done.work["end"]
