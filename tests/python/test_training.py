@@ -69,6 +69,17 @@ def run(zygote: Zygote, case: str, totals: Totals) -> None:
             count(totals, f"{kind} {mode}", done)
 
 
+def run_both(zygote: Zygote, cases: Iterable[str]) -> None:
+    """Which thread has a pair, and how often one comes again, is chance."""
+    totals: Totals = collections.Counter()
+    for case in cases:
+        run(zygote, case, totals)
+    for kind in FOLDERS:
+        assert totals[f"{kind} forced replayed"] > 0, totals
+    followed = (totals[f"{kind} plans active"] for kind in FOLDERS)
+    assert sum(followed) > 0, totals
+
+
 def run_all(zygote: Zygote, cases: Iterable[str]) -> None:
     """Plans must have been followed, and done all that plans can do."""
     totals: Totals = collections.Counter()
@@ -92,7 +103,7 @@ def test_random_training_loops(zygote: Zygote, first: int) -> None:
 
 @pytest.mark.parametrize("first", range(0, 4, 2))
 def test_two_random_training_loops_at_once(zygote: Zygote, first: int) -> None:
-    run_all(zygote, (f"both_{seed}" for seed in range(first, first + 2)))
+    run_both(zygote, (f"both_{seed}" for seed in range(first, first + 2)))
 
 
 @pytest.mark.parametrize(
@@ -127,4 +138,4 @@ def test_many_random_training_loops(zygote: Zygote, first: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(4, 304, 25))
 def test_many_random_training_loops_at_once(zygote: Zygote, first: int) -> None:
-    run_all(zygote, (f"both_{seed}" for seed in range(first, first + 25)))
+    run_both(zygote, (f"both_{seed}" for seed in range(first, first + 25)))
