@@ -5,7 +5,6 @@ and so on, down to the floor; then, by bisection, the largest batch that trains 
 unmanaged run's memory.
 """
 
-import argparse
 import dataclasses
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 import harness
 import interleaved
+import ways
 from harness import mib
 from interleaved import Launch, Timed, Turns
 from ways import Job, away, managed, reachable
@@ -224,18 +224,12 @@ def show(rows: list[Row], sizes: list[Batch], notes: list[str]) -> str:
     return "\n\n".join(parts)
 
 
-def parse_arguments() -> argparse.Namespace:
-    p = harness.bench_parser(__doc__, "one small job, one factor, few steps")
-    p.add_argument("--job", choices=JOBS, action="append", help="only these jobs")
-    p.add_argument("--threads", type=int, choices=[1, 2], default=2)
-    return p.parse_args()
-
-
 def main() -> int:
-    args = parse_arguments()
+    args = ways.arguments(
+        __doc__, "one small job, one factor, few steps", JOBS, threads=2
+    )
     jobs = args.job or (["gpt"] if args.quick else list(JOBS))
-    size = "small" if args.quick else "full"
-    shape = ["--size", size, "--threads", str(args.threads), "--seed", str(SEED)]
+    shape = ways.shape(args, SEED)
     factors = FACTORS[:1] if args.quick else FACTORS
     rows: list[Row] = []
     sizes: list[Batch] = []

@@ -6,7 +6,6 @@ which steps followed which plan to its end; a plan that at least STEPS of the co
 ones followed has a row. Peaks are compared in every step that followed a plan.
 """
 
-import argparse
 import dataclasses
 import statistics
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 import harness
 import interleaved
+import ways
 from harness import MIB, mib
 from interleaved import Launch, Timed, Turns
 from ways import Job, between, managed
@@ -164,18 +164,12 @@ def show(rows: list[Row]) -> str:
     return harness.table([header, *body])
 
 
-def parse_arguments() -> argparse.Namespace:
-    p = harness.bench_parser(__doc__, "one small job, one budget, few steps")
-    p.add_argument("--job", choices=JOBS, action="append", help="only these jobs")
-    p.add_argument("--threads", type=int, choices=[1, 2], default=1)
-    return p.parse_args()
-
-
 def main() -> int:
-    args = parse_arguments()
+    args = ways.arguments(
+        __doc__, "one small job, one budget, few steps", JOBS, threads=1
+    )
     jobs = args.job or (["gpt"] if args.quick else JOBS)
-    size = "small" if args.quick else "full"
-    shape = ["--size", size, "--threads", str(args.threads), "--seed", str(SEED)]
+    shape = ways.shape(args, SEED)
     rows: list[Row] = []
     notes: list[str] = []
     try:

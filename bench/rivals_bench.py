@@ -6,13 +6,13 @@ each in turn (bench/interleaved.py): two unmanaged processes, the rivals, ebbtid
 each rival's peak as its budget, and ebbtide at a ladder of budgets.
 """
 
-import argparse
 import dataclasses
 import sys
 from collections.abc import Iterator
 
 import harness
 import interleaved
+import ways
 from harness import mib
 from interleaved import Launch, Turns
 from ways import Job, away, between, managed, reachable
@@ -169,18 +169,12 @@ def show(rows: list[Row]) -> str:
     return f"{harness.table(others)}\n\n{harness.table(ours)}"
 
 
-def parse_arguments() -> argparse.Namespace:
-    p = harness.bench_parser(__doc__, "one small job, two rivals, few steps")
-    p.add_argument("--job", choices=JOBS, action="append", help="only these jobs")
-    p.add_argument("--threads", type=int, choices=[1, 2], default=2)
-    return p.parse_args()
-
-
 def main() -> int:
-    args = parse_arguments()
+    args = ways.arguments(
+        __doc__, "one small job, two rivals, few steps", JOBS, threads=2
+    )
     jobs = args.job or (["gpt"] if args.quick else JOBS)
-    size = "small" if args.quick else "full"
-    shape = ["--size", size, "--threads", str(args.threads), "--seed", str(SEED)]
+    shape = ways.shape(args, SEED)
     ladder = [] if args.quick else LADDER
     turns = QUICK if args.quick else TURNS
     rows: list[Row] = []

@@ -1,11 +1,12 @@
 """The ways in which the benches run a job, and the budgets between its floors."""
 
+import argparse
 import dataclasses
 import functools
 import json
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import harness
@@ -51,6 +52,22 @@ class Job:
             profile = Path(folder) / "run.ebbtide"
             run = harness.record(self.short(), to=profile)
             return run, least_budget(profile, run.live)
+
+
+def arguments(
+    doc: str, quick: str, jobs: Iterable[str], threads: int
+) -> argparse.Namespace:
+    """Of a bench that runs some of `jobs`, each at one number of threads."""
+    p = harness.bench_parser(doc, quick)
+    p.add_argument("--job", choices=jobs, action="append", help="only these jobs")
+    p.add_argument("--threads", type=int, choices=[1, 2], default=threads)
+    return p.parse_args()
+
+
+def shape(args: argparse.Namespace, seed: int) -> list[str]:
+    """Of every job of such a bench: small with --quick."""
+    size = "small" if args.quick else "full"
+    return ["--size", size, "--threads", str(args.threads), "--seed", str(seed)]
 
 
 def away(command: Sequence[str]) -> list[str]:
