@@ -260,10 +260,8 @@ void Runtime::EndPair() {
 
 bool Runtime::Relieve(Bytes needed) {
   // Another thread may hold the lock for as long as a replay takes.
-  if (!RuntimeLock::TryAcquire(std::chrono::milliseconds(200))) return false;
-  const std::unique_lock<std::recursive_timed_mutex> lock(RuntimeLock::Mutex(),
-                                                          std::adopt_lock);
-  if (state_ == State::kOff) return false;
+  const auto lock = RuntimeLock::TryAcquire(std::chrono::milliseconds(200));
+  if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
   if (state_ == State::kIdle) Wake();
   try {
@@ -315,9 +313,8 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
   // Not by waiting for our lock: PyTorch allocates under the lock of a random
   // generator, and we take that under ours.
   std::string where = "one thread while another evicts";
-  if (RuntimeLock::TryAcquire(std::chrono::milliseconds(200))) {
-    const std::unique_lock<std::recursive_timed_mutex> lock(
-        RuntimeLock::Mutex(), std::adopt_lock);
+  if (const auto lock =
+          RuntimeLock::TryAcquire(std::chrono::milliseconds(200))) {
     where = Here();
   }
   const std::string what =

@@ -62,10 +62,13 @@ void RuntimeLock::Acquire() {
   Mutex().lock();
 }
 
-bool RuntimeLock::TryAcquire(std::chrono::milliseconds patience) {
-  if (Mutex().try_lock()) return true;
+std::unique_lock<std::recursive_timed_mutex> RuntimeLock::TryAcquire(
+    std::chrono::milliseconds patience) {
+  std::unique_lock<std::recursive_timed_mutex> lock(Mutex(), std::try_to_lock);
+  if (lock.owns_lock()) return lock;
   const WithoutInterpreter waiting;
-  return Mutex().try_lock_for(patience);
+  static_cast<void>(lock.try_lock_for(patience));
+  return lock;
 }
 
 }  // namespace ebbtide

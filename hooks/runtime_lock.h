@@ -22,7 +22,9 @@ class RuntimeLock {
 
   // Of this thread, to be unlocked by it.
   static void Acquire();
-  static bool TryAcquire(std::chrono::milliseconds patience);
+  // Owns nothing where the patience was not enough.
+  static std::unique_lock<std::recursive_timed_mutex> TryAcquire(
+      std::chrono::milliseconds patience);
 
   // A child of fork makes it anew.
   static std::recursive_timed_mutex& Mutex() {
