@@ -1,7 +1,5 @@
 #include "allocator/arena.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <new>
 #include <utility>
@@ -13,30 +11,12 @@ namespace {
 // Smaller pieces are not worth keeping: no request would take them.
 constexpr Bytes kSmallestRetained{64 << 10};
 
-void* RealMap(size_t size) {
-  void* address = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return address == MAP_FAILED ? nullptr : address;
-}
-
-bool RealUnmap(void* address, size_t size) {
-  return munmap(address, size) == 0;
-}
-
 }  // namespace
 
-const ArenaSystem& ArenaSystem::Real() {
-  static constexpr ArenaSystem kReal = {RealMap, RealUnmap};
-  return kReal;
-}
-
 Arena::Arena(Bytes cap, const ArenaSystem& system)
-    : system_(system), cap_(cap) {}
+    : pages_(system), cap_(cap) {}
 
-Arena::~Arena() {
-  while (ReleaseLargest()) {
-  }
-}
+Arena::~Arena() { Shrink(Bytes{0}); }
 
 void* Arena::Allocate(Bytes size) {
   const Bytes asked = RoundUpToPage(size);
@@ -51,6 +31,7 @@ void* Arena::Allocate(Bytes size) {
         node = TakeFit(asked);
         if (!node) node = TakeAndSplit(asked);
       }
+      if (!node) node = Stitch(asked);
     }
     if (!node) {
       Shrink(cap_ - asked);
@@ -67,6 +48,7 @@ void* Arena::Allocate(Bytes size) {
     stats_.slack += block.size - asked;
     live_.emplace(block.address, Live{std::move(node), asked});
     Shrink(cap_);
+    stats_.high_water = std::max(stats_.high_water, stats_.mapped);
     return block.address;
   } catch (const std::bad_alloc&) {
     return nullptr;
@@ -101,7 +83,11 @@ void Arena::SetCap(Bytes cap) {
 
 ArenaStats Arena::Stats() const {
   std::lock_guard lock(mutex_);
-  return stats_;
+  ArenaStats stats = stats_;
+  stats.maps = pages_.maps();
+  stats.unmaps = pages_.unmaps();
+  stats.moves = pages_.moves();
+  return stats;
 }
 
 // The smallest retained block with at most 1/8 of slack, or an empty node.
@@ -122,9 +108,7 @@ Arena::BlockSet::node_type Arena::TakeAndSplit(Bytes size) {
   if (rest.size >= kSmallestRetained) {
     retained_.insert(rest);
   } else {
-    if (!system_.unmap(rest.address, Count(rest.size))) return {};
-    ++stats_.unmaps;
-    stats_.mapped -= rest.size;
+    if (!Unmap(rest.address, rest.size)) return {};
     stats_.retained -= rest.size;
   }
   stats_.retained -= size;
@@ -160,30 +144,64 @@ bool Arena::MergeTouching() {
   return retained_.size() < before;
 }
 
+// A new block in which retained pages take the place of as many as there are:
+// of the smallest block with enough of them, or of the largest ones.
+Arena::BlockSet::node_type Arena::Stitch(Bytes size) {
+  if (retained_.empty() || !pages_.MayMove()) return {};
+  BlockSet::node_type stitched = Map(size);
+  if (!stitched) return {};
+  Bytes done{};
+  while (done < size && !retained_.empty()) {
+    auto it = retained_.lower_bound({size - done, nullptr});
+    if (it == retained_.end()) --it;
+    BlockSet::node_type node = retained_.extract(it);
+    Block& block = node.value();
+    const Bytes wanted = std::min(block.size, size - done);
+    const Bytes moved = pages_.Move(block.address, wanted,
+                                    stitched.value().address + Count(done));
+    done += moved;
+    stats_.mapped -= moved;
+    stats_.retained -= moved;
+    block.size -= moved;
+    block.address += Count(moved);
+    if (block.size > Bytes{0}) retained_.insert(std::move(node));
+    if (moved < wanted) break;
+  }
+  return stitched;
+}
+
 // A new block of exactly `size`, or an empty node.
 Arena::BlockSet::node_type Arena::Map(Bytes size) {
   BlockSet one;
   one.insert({size, nullptr});
   BlockSet::node_type node = one.extract(one.begin());
-  ++stats_.maps;
-  void* const address = system_.map(Count(size));
-  if (address == nullptr) return {};
-  node.value().address = static_cast<char*>(address);
+  node.value().address = pages_.Map(size);
+  if (node.value().address == nullptr) return {};
   stats_.mapped += size;
-  stats_.high_water = std::max(stats_.high_water, stats_.mapped);
   return node;
 }
 
-// False if there is no retained block, or the system cannot unmap it (it may
-// not split a mapping beyond vm.max_map_count).
-bool Arena::ReleaseLargest() {
+// Gives `excess`, or more, of the largest retained block back. False if there
+// is none, or the system cannot unmap it.
+bool Arena::Release(Bytes excess) {
   if (retained_.empty()) return false;
-  const auto it = std::prev(retained_.end());
-  ++stats_.unmaps;
-  if (!system_.unmap(it->address, Count(it->size))) return false;
-  stats_.mapped -= it->size;
-  stats_.retained -= it->size;
-  retained_.erase(it);
+  BlockSet::node_type node = retained_.extract(std::prev(retained_.end()));
+  Block& block = node.value();
+  // Not page by page, nor down to what no request takes.
+  Bytes cut = std::max(RoundUpToPage(excess), kSmallestRetained);
+  if (block.size < cut + kSmallestRetained) cut = block.size;
+  const bool released = Unmap(block.address + Count(block.size - cut), cut);
+  if (released) {
+    block.size -= cut;
+    stats_.retained -= cut;
+  }
+  if (block.size > Bytes{0}) retained_.insert(std::move(node));
+  return released;
+}
+
+bool Arena::Unmap(char* address, Bytes size) {
+  if (!pages_.Unmap(address, size)) return false;
+  stats_.mapped -= size;
   return true;
 }
 
@@ -191,10 +209,8 @@ void Arena::CutSlack(Live& live) {
   Block& block = live.node.value();
   const Bytes tail = block.size - live.asked;
   if (tail == Bytes{0}) return;
-  ++stats_.unmaps;
-  if (!system_.unmap(block.address + Count(live.asked), Count(tail))) return;
+  if (!Unmap(block.address + Count(live.asked), tail)) return;
   block.size = live.asked;
-  stats_.mapped -= tail;
   stats_.live -= tail;
   stats_.slack -= tail;
 }
@@ -205,7 +221,7 @@ void Arena::CutAllSlack() {
 }
 
 void Arena::Shrink(Bytes target) {
-  while (stats_.mapped > target && ReleaseLargest()) {
+  while (stats_.mapped > target && Release(stats_.mapped - target)) {
   }
   if (stats_.mapped > target) CutAllSlack();
 }

@@ -3,11 +3,12 @@
 // does not: freed tensors stay inside the brk heap.)
 //
 // A freed block is retained, with its pages, while everything mapped stays
-// within the cap; the largest retained blocks go back to the system first. A
+// within the cap; what is too much is cut off the largest retained blocks. A
 // request takes the smallest retained block that is at most 1/8 larger than it;
 // that slack is cut off once it would push the mapped bytes over the cap. When
 // the cap leaves no room for a new mapping, a larger block is split instead, if
-// need be one that touching blocks make together: steps of many shapes would
+// need be one that touching blocks make together; where there is none, pages of
+// several blocks are moved behind each other. Steps of many shapes would
 // otherwise go on giving pages back and asking for zeroed ones. Live pages
 // themselves are never refused because of the cap.
 //
@@ -22,22 +23,10 @@
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
+#include "allocator/mapped_pages.h"
 #include "planner/units.h"
 
 namespace ebbtide {
-
-inline constexpr int64_t kPageSize = 4096;
-
-constexpr Bytes RoundUpToPage(Bytes size) {
-  return Bytes{(Count(size) + kPageSize - 1) & ~(kPageSize - 1)};
-}
-
-// The seam to the system; tests make it fail.
-struct ArenaSystem {
-  void* (*map)(size_t size);  // nullptr on failure
-  bool (*unmap)(void* address, size_t size);
-  static const ArenaSystem& Real();
-};
 
 struct ArenaStats {
   Bytes mapped{};      // live + retained
@@ -45,8 +34,9 @@ struct ArenaStats {
   Bytes slack{};       // live blocks' pages beyond what was asked for
   Bytes retained{};    // free blocks kept for reuse
   Bytes high_water{};  // largest `mapped` so far
-  int64_t maps = 0;    // calls of mmap and munmap
+  int64_t maps = 0;    // calls of mmap, munmap and mremap
   int64_t unmaps = 0;
+  int64_t moves = 0;
 };
 
 class Arena {
@@ -98,14 +88,16 @@ class Arena {
   BlockSet::node_type TakeFit(Bytes size);
   BlockSet::node_type TakeAndSplit(Bytes size);
   bool MergeTouching();
+  BlockSet::node_type Stitch(Bytes size);
   BlockSet::node_type Map(Bytes size);
-  bool ReleaseLargest();
+  bool Release(Bytes excess);
+  bool Unmap(char* address, Bytes size);
   void CutAllSlack();
   void CutSlack(Live& live);
   void Shrink(Bytes target);
 
-  const ArenaSystem system_;
   mutable std::mutex mutex_;
+  MappedPages pages_;
   Bytes cap_;
   ArenaStats stats_;
   BlockSet retained_;

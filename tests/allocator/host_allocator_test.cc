@@ -176,12 +176,10 @@ bool system_has_memory = true;
 void* MapUnlessFull(size_t size) {
   return system_has_memory ? ArenaSystem::Real().map(size) : nullptr;
 }
-bool Unmap(void* address, size_t size) {
-  return ArenaSystem::Real().unmap(address, size);
-}
 
 TEST(HostAllocatorFaultTest, AFullSystemCausesEvictionsAndThenNullptr) {
-  HostAllocator allocator({MapUnlessFull, Unmap});
+  HostAllocator allocator(
+      {MapUnlessFull, ArenaSystem::Real().unmap, ArenaSystem::Real().move});
   Evictable state{.allocator = &allocator};
   evictable = &state;
   allocator.SetPressureHandler(EvictOne);
