@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "planner/size.h"
@@ -15,12 +16,12 @@ std::string ClosingLine(const RunReport& r) {
                           : absl::StrCat(" of ", FormatSize(r.budget)));
   if (r.bytes_dropped == 0 && r.bytes_spilled == 0) {
     return absl::StrCat("ebbtide: nothing done (", r.reason, "); ", peak, ", ",
-                        r.steps, " steps");
+                        r.steps.count(), " steps");
   }
-  std::string line =
-      absl::StrCat("ebbtide: ", peak, ", ", r.steps, " steps; recomputed ",
-                   FormatSize(Bytes{r.bytes_dropped}), " by ", r.ops_replayed,
-                   " ops, spilled ", FormatSize(Bytes{r.bytes_spilled}));
+  std::string line = absl::StrCat(
+      "ebbtide: ", peak, ", ", r.steps.count(), " steps; recomputed ",
+      FormatSize(Bytes{r.bytes_dropped}), " by ", r.ops_replayed,
+      " ops, spilled ", FormatSize(Bytes{r.bytes_spilled}));
   if (r.over_budget_steps > 0) {
     absl::StrAppend(&line, "; OVER BUDGET in ", r.over_budget_steps, " steps");
   }
@@ -50,22 +51,28 @@ nlohmann::ordered_json CoverageToJson(const Coverage& c) {
           {"groups", groups}};
 }
 
-nlohmann::ordered_json PlansToJson(
-    const std::vector<RunReport::Followed>& plans) {
-  auto json = nlohmann::ordered_json::array();
-  for (const RunReport::Followed& plan : plans) {
-    json.push_back({{"predicted_time", plan.predicted_time},
-                    {"predicted_peak", Count(plan.predicted_peak)},
-                    {"offloads", plan.offloads},
-                    {"steps", plan.steps}});
+// The last steps, and who followed which plan; numbers are those of the run.
+void AddSteps(const RunReport& r, nlohmann::ordered_json* json) {
+  auto times = nlohmann::ordered_json::array();
+  auto peaks = nlohmann::ordered_json::array();
+  auto plans = nlohmann::ordered_json::array();
+  for (const RunReport::Followed& plan : r.plans) {
+    plans.push_back({{"predicted_time", plan.predicted_time},
+                     {"predicted_peak", Count(plan.predicted_peak)},
+                     {"offloads", plan.offloads},
+                     {"steps", nlohmann::ordered_json::array()}});
   }
-  return json;
-}
-
-std::vector<int64_t> Counts(const std::vector<Bytes>& sizes) {
-  std::vector<int64_t> counts;
-  for (const Bytes size : sizes) counts.push_back(Count(size));
-  return counts;
+  int64_t number = r.steps.first();
+  for (const auto& [seconds, peak, plan] : r.steps.known()) {
+    times.push_back(seconds);
+    peaks.push_back(Count(peak));
+    if (plan >= 0) plans[plan]["steps"].push_back(number);
+    ++number;
+  }
+  json->update({{"first_step", r.steps.first()},
+                {"step_times", std::move(times)},
+                {"step_peaks", std::move(peaks)},
+                {"plans", std::move(plans)}});
 }
 
 }  // namespace
@@ -76,9 +83,7 @@ std::string ReportToJson(const RunReport& r) {
       {"budget", Count(r.budget)},
       {"peak_activations", Count(r.peak_activations)},
       {"persistent", Count(r.persistent)},
-      {"steps", r.steps},
-      {"step_times", r.step_times},
-      {"step_peaks", Counts(r.step_peaks)},
+      {"steps", r.steps.count()},
       {"over_budget_steps", r.over_budget_steps},
       {"ops_replayed", r.ops_replayed},
       {"bytes_by_tier",
@@ -101,11 +106,11 @@ std::string ReportToJson(const RunReport& r) {
         {"plans_made", r.plans_made}}},
       {"predicted_time", r.predicted_time},
       {"predicted_peak", Count(r.predicted_peak)},
-      {"plans", PlansToJson(r.plans)},
       {"state", r.state},
       {"steps_by_state", r.steps_by_state},
       {"rests", r.rests},
       {"reason", r.reason}};
+  AddSteps(r, &json);
   if (r.coverage) json["saved"] = CoverageToJson(*r.coverage);
   return json.dump(1);
 }

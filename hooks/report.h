@@ -10,18 +10,17 @@
 
 #include "absl/status/status.h"
 #include "hooks/coverage.h"
+#include "hooks/step_log.h"
 #include "planner/units.h"
 
 namespace ebbtide {
 
 struct RunReport {
-  Bytes peak{};                    // live bytes, whole run
-  Bytes budget{-1};                // negative: none
-  Bytes peak_activations{};        // saved bytes at the largest pair's peak
-  Bytes persistent{};              // live bytes when the last pair began
-  std::vector<double> step_times;  // seconds, from one pair to the next
-  std::vector<Bytes> step_peaks;   // live bytes
-  int64_t steps = 0;
+  Bytes peak{};              // live bytes, whole run
+  Bytes budget{-1};          // negative: none
+  Bytes peak_activations{};  // saved bytes at the largest pair's peak
+  Bytes persistent{};        // live bytes when the last pair began
+  StepLog steps;
   int64_t over_budget_steps = 0;
   int64_t ops_replayed = 0;
   int64_t bytes_dropped = 0;
@@ -48,12 +47,11 @@ struct RunReport {
   int64_t plans_made = 0;
   double predicted_time = 0;  // seconds a step; 0: no plan was used
   Bytes predicted_peak{};
-  // Each plan that was followed, and the steps that did so to their end.
+  // Each plan that was followed to its end.
   struct Followed {
     double predicted_time = 0;
     Bytes predicted_peak{};
     bool offloads = false;
-    std::vector<int64_t> steps;
   };
   std::vector<Followed> plans;
   // Of the last pair that was recorded under a budget, had other ops than the

@@ -215,15 +215,13 @@ void Runtime::CloseStep() {
     plan_run_.reset();
     watch_.EndStep();
     step_seconds_ = now - step_began_;
-    report_.step_times.push_back(step_seconds_);
-    report_.step_peaks.push_back(TheLedger().Peak());
     overran_ = settings_.budget && TheLedger().Peak() > *settings_.budget;
     if (overran_) ++report_.over_budget_steps;
-    RunLog::Global().EndStep(report_.steps, TheLedger().Peak());
-    ++report_.steps;
+    RunLog::Global().EndStep(report_.steps.count(), TheLedger().Peak());
+    report_.steps.Add({.seconds = step_seconds_, .peak = TheLedger().Peak()});
     ++report_.steps_by_state[StateName(state_)];
   }
-  RunLog::Global().BeginStep(report_.steps);
+  RunLog::Global().BeginStep(report_.steps.count());
   step_began_ = now;
   TheLedger().ResetPeak();
 }

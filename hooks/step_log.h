@@ -1,0 +1,45 @@
+// The last steps of a run, by their number in it.
+#ifndef EBBTIDE_HOOKS_STEP_LOG_H_
+#define EBBTIDE_HOOKS_STEP_LOG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "planner/units.h"
+
+namespace ebbtide {
+
+// From one pair to the next.
+struct Step {
+  double seconds = 0;
+  Bytes peak{};   // live bytes
+  int plan = -1;  // of the report, that was followed to its end; -1: none
+};
+
+// Not thread-safe.
+class StepLog {
+ public:
+  static constexpr size_t kMost = 1 << 16;
+
+  // The first one is forgotten where there are too many.
+  void Add(const Step& step) {
+    ++count_;
+    steps_.push_back(step);
+    if (steps_.size() > kMost) steps_.pop_front();
+  }
+  // Of the whole run.
+  int64_t count() const { return count_; }
+  // The number of the first one that is known, and those from it on.
+  int64_t first() const { return count_ - static_cast<int64_t>(steps_.size()); }
+  const std::deque<Step>& known() const { return steps_; }
+  Step& last() { return steps_.back(); }
+
+ private:
+  std::deque<Step> steps_;
+  int64_t count_ = 0;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_STEP_LOG_H_
