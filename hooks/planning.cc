@@ -20,7 +20,12 @@ absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
     const Request& request, absl::Duration time_limit) {
   PlanOptions options = request.options;
   options.time_limit = time_limit;
+  options.budget -= request.margin;
   absl::StatusOr<Plan> plan = MakePlan(request.measured.profile, options);
+  if (plan.ok() && !plan->feasible) {
+    options.budget += request.margin;
+    plan = MakePlan(request.measured.profile, options);
+  }
   if (!plan.ok()) return plan.status();
   if (!plan->feasible) {
     return absl::ResourceExhaustedError(
@@ -78,13 +83,14 @@ void Planning::Shared::Serve() {
 }
 
 int Planning::Ask(const Tape& tape, MeasuredProfile measured,
-                  const PlanOptions& options) {
+                  const PlanOptions& options, Bytes margin) {
   auto request = std::make_shared<Request>();
   request->signature = tape.hash;
   request->number = ++asked_;
   request->bound = BindTape(tape, measured);
   request->measured = std::move(measured);
   request->options = options;
+  request->margin = margin;
   std::shared_ptr<const Request> dropped;
   bool is_running = false;
   {

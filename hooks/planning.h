@@ -34,10 +34,10 @@ class Planning {
 
   // Wants the best plan for pairs with the signature of `tape`, and if that
   // moves bytes, then the best that moves none. Returns the request's number,
-  // from 1 on. With others waiting less than options.time_limit is taken for
-  // each.
+  // from 1 on. A plan needs `margin` less than the budget if there is one. With
+  // others waiting less than options.time_limit is taken for each.
   int Ask(const Tape& tape, MeasuredProfile measured,
-          const PlanOptions& options);
+          const PlanOptions& options, Bytes margin);
   // What has been made since the last call. Without a lock where there is
   // nothing.
   std::vector<Made> TakeMade();
@@ -52,6 +52,7 @@ class Planning {
     MeasuredProfile measured;
     TapePlan bound;  // without plan and steps
     PlanOptions options;
+    Bytes margin{};
     bool in_place = false;  // for the second plan
   };
   using Queue = std::deque<std::shared_ptr<const Request>>;

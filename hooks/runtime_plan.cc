@@ -80,7 +80,7 @@ void Runtime::ReportFollowed(Candidate* candidate) {
                              .predicted_peak = plan.plan.peak,
                              .offloads = candidate->moves});
   }
-  report_.plans[candidate->reported].steps.push_back(report_.steps - 1);
+  report_.steps.last().plan = candidate->reported;
 }
 
 void Runtime::Decide() {
@@ -95,7 +95,8 @@ void Runtime::Decide() {
   followed_ = 0;
   followed_plan_ = nullptr;
   residency_.VerifyRebuilds(settings_.verify_every > 0 &&
-                            report_.steps % settings_.verify_every == 0);
+                            report_.steps.count() % settings_.verify_every ==
+                                0);
   state_ = State::kWatch;
   if (ChooseSteady()) {
     state_ = State::kSteady;
@@ -171,7 +172,7 @@ Candidate* Runtime::ChooseCandidate(SignatureBook* book) {
   }
   const auto chosen =
       settings_.test_plans  // each in its turn, however slow
-          ? std::optional<int>(report_.steps % contestants.size())
+          ? std::optional<int>(report_.steps.count() % contestants.size())
           : ChoosePlan(contestants, book->demand.Least());
   if (chosen) return &book->candidates[*chosen];
   const char* why = "the plan was slower than evicting on demand";
@@ -266,7 +267,7 @@ void Runtime::AskForPlan(SignatureBook* book) {
   // Planning takes a core of the job: no more of it than pays soon.
   const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
   PlanOptions options = {
-      .budget = Bytes{budget - margin},
+      .budget = *settings_.budget,
       .time_limit = std::clamp(steps, absl::Seconds(0.5), absl::Seconds(5)),
       .allow_offload = residency_.CanSpill(),
       .allow_recompute = settings_.recompute};
@@ -276,7 +277,8 @@ void Runtime::AskForPlan(SignatureBook* book) {
     options.seed = (*settings_.test_plans << 16) + test_plans_made_++;
   }
   book->plans = SignatureBook::Plans::kAsked;
-  book->request = planning_.Ask(*tape_, TakeProfile(*book), options);
+  book->request =
+      planning_.Ask(*tape_, TakeProfile(*book), options, Bytes{margin});
 }
 
 }  // namespace ebbtide
