@@ -1,6 +1,7 @@
 """The budget holds wherever it can, and where it cannot that is said."""
 
 import json
+import re
 from pathlib import Path
 
 import harness
@@ -41,7 +42,17 @@ def test_a_budget_below_the_floor_is_told_once(zygote: Zygote) -> None:
 def test_a_budget_less_than_the_margin_of_plans_is_planned_for(zygote: Zygote) -> None:
     done = zygote.same("budgets.chain", RECOMPUTE)
     (line,) = told(done, "no plan is known")
-    assert "no plan is known for 32.00 KiB; " in line
+    assert "no plan is known for 64.00 KiB; " in line
+
+
+def test_the_margin_of_plans_is_given_up_for_a_plan(zygote: Zygote) -> None:
+    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
+    (line,) = told(zygote.same("budgets.chain", budget), "no plan is known")
+    (least,) = re.findall(r"; (\S+) MiB would do", line)
+    just_enough = {**budget, "EBBTIDE_BUDGET": f"{float(least) + 0.01:.2f}MiB"}
+    done = zygote.same("budgets.chain", just_enough)
+    assert done.report["signatures"]["plans_made"] > 0
+    assert done.report["predicted_peak"] > done.report["budget"] - MIB
 
 
 def test_what_spilling_would_lower_the_floor_to_is_told(zygote: Zygote) -> None:
@@ -60,7 +71,7 @@ def test_what_spilling_would_lower_the_floor_to_is_told(zygote: Zygote) -> None:
 def test_a_plan_that_could_not_be_made_is_the_reason(zygote: Zygote) -> None:
     budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
     done = zygote.same("budgets.chain", budget)
-    assert "no plan is known for 1.00 MiB" in done.report["reason"]
+    assert "no plan is known for 2.00 MiB" in done.report["reason"]
     assert "would do, for " in done.report["reason"]
 
 
