@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "planner/demand.h"
 #include "planner/evaluator.h"
 #include "planner/finish.h"
 #include "planner/graph_plan.h"
@@ -21,16 +22,20 @@ namespace {
 
 constexpr Bytes kNoBudget{int64_t{1} << 60};
 
+bool IsDemand(absl::string_view solver) {
+  return solver == "demand" || solver == "dtr";
+}
+
 absl::Status CheckOptions(const Profile& profile, const PlanOptions& options) {
   if (auto s = CheckProfile(profile); !s.ok()) return s;
   const std::string& solver = options.solver;
   if (solver == "auto" || solver == "graph" || solver == "keep" ||
-      solver == "hierarchical" || solver == "random") {
+      solver == "hierarchical" || solver == "random" || IsDemand(solver)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "solver: expected auto, graph, hierarchical or keep for a profile (or "
-      "checkmate, in `ebbtide plan` only), got ",
+      "solver: expected auto, graph, hierarchical, demand, dtr or keep for a "
+      "profile (or checkmate, in `ebbtide plan` only), got ",
       solver));
 }
 
@@ -171,6 +176,21 @@ absl::Status Scatter(const Graph& graph, const PlanOptions& options,
   return FinishPlan(*graph.profile, std::move(actions), plan).status();
 }
 
+// What evicting on demand comes to. It knows no least budget: where it fails
+// its own peak is told.
+absl::Status Evict(const Graph& graph, Plan* plan) {
+  const auto order =
+      plan->solver == "dtr" ? DemandOrder::kDtr : DemandOrder::kNextUse;
+  std::vector<Action> actions =
+      DemandActions(graph, Count(plan->budget), order);
+  const auto free = Simulate(*graph.profile, actions, kNoBudget);
+  if (!free.ok()) return free.status();
+  plan->least_budget = free->peak;
+  plan->floor_witness = InstantName(*graph.profile, free->peak_instant);
+  if (free->peak > plan->budget) return absl::OkStatus();
+  return FinishPlan(*graph.profile, std::move(actions), plan).status();
+}
+
 absl::StatusOr<Plan> MakePlanOrThrow(const Profile& profile,
                                      const PlanOptions& options) {
   if (auto s = CheckOptions(profile, options); !s.ok()) return s;
@@ -191,6 +211,8 @@ absl::StatusOr<Plan> MakePlanOrThrow(const Profile& profile,
     status = Keep(*graph, &plan);
   } else if (plan.solver == "hierarchical") {
     status = SolveByParts(*graph, options, start, &plan);
+  } else if (IsDemand(plan.solver)) {
+    status = Evict(*graph, &plan);
   } else if (plan.solver == "random") {
     status = Scatter(*graph, options, &plan);
   } else {

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "absl/types/span.h"
+#include "planner/reruns.h"
 
 namespace ebbtide {
 namespace {
@@ -30,16 +31,14 @@ class Writer {
         where_(graph.values, Where::kAway),
         unread_(graph.values, 0),
         locks_(graph.values, 0),
-        needed_(graph.values, -1),
-        wanted_(graph.values, -1),
-        marked_(graph.values, 0) {
+        needed_(LastNeeds(graph)),
+        wanted_(LastUses(graph)) {
     if (graph.profile->host >= Bytes{}) room_ = Count(graph.profile->host);
     const double often[] = {0, 0.02, 0.3};
     temper_ = {.free = std::max(0.01, often[rng_() % 3]),
                .offload = often[rng_() % 3],
                .restore = often[rng_() % 3],
                .rebuild = often[rng_() % 3] / 4};
-    FindLastUses();
   }
 
   std::vector<Action> Write() {
@@ -57,21 +56,6 @@ class Writer {
   }
 
   void Act(Do what, int index) { actions_.push_back({what, index}); }
-
-  // needed_: the last stage that asks for the value itself. wanted_: the last
-  // before which it, or what is made of it, may have to be there.
-  void FindLastUses() {
-    for (int t = 0; t < graph_.stages; ++t) {
-      for (int v : graph_.needs[t]) needed_[v] = t;
-    }
-    wanted_ = needed_;
-    for (int i = graph_.ops - 1; i >= 0; --i) {
-      if (!graph_.replayable[i]) continue;
-      int last = -1;
-      for (int v : graph_.outputs[i]) last = std::max(last, wanted_[v]);
-      for (int v : graph_.inputs[i]) wanted_[v] = std::max(wanted_[v], last);
-    }
-  }
 
   // At whose end the value is the plan's own.
   bool IsReleased(int v) const {
@@ -189,33 +173,14 @@ class Writer {
   void Obtain(int v) {
     if (where_[v] == Where::kHost) Restore(v);
     if (where_[v] != Where::kAway) return;
-    const std::vector<int> ops = Missing(v);
+    const std::vector<int> ops = MissingOps(
+        graph_, v, [this](int u) { return where_[u] == Where::kAway; });
     for (int i : ops) {
       for (int input : graph_.inputs[i]) ++locks_[input];
     }
     ++locks_[v];
     for (int i : ops) RunAgain(i);
     --locks_[v];
-  }
-
-  std::vector<int> Missing(int target) {
-    std::vector<int> ops;
-    std::vector<int> todo = {target};
-    marked_[target] = 1;
-    for (size_t k = 0; k < todo.size(); ++k) {
-      if (where_[todo[k]] != Where::kAway) continue;
-      const int op = graph_.op[todo[k]];
-      ops.push_back(op);
-      for (int input : graph_.inputs[op]) {
-        if (marked_[input]) continue;
-        marked_[input] = 1;
-        todo.push_back(input);
-      }
-    }
-    for (int v : todo) marked_[v] = 0;
-    std::sort(ops.begin(), ops.end());
-    ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
-    return ops;
   }
 
   // Locks its inputs no more.
@@ -248,9 +213,8 @@ class Writer {
   std::vector<Where> where_;
   std::vector<char> unread_;  // restored, and not read since
   std::vector<int> locks_;
-  std::vector<int> needed_;
+  const std::vector<int> needed_;
   std::vector<int> wanted_;
-  std::vector<char> marked_;
   std::vector<Action> actions_;
 };
 
