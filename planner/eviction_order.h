@@ -13,6 +13,10 @@
 
 namespace ebbtide {
 
+// Of the forward pass: added to the time to every next use, so that among those
+// that are near the cost decides.
+inline constexpr double kNear = 0.1;
+
 // One choice. Feed it every candidate, in any order; of equal ones the first.
 class EvictionChoice {
  public:
