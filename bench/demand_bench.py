@@ -27,8 +27,8 @@ SLOWER = 0.25  # points of overhead: two greedy orders differ by chance
 MOST_RERUNS = 8  # of one op in one step
 ABOUT = f"""\
 Overhead, per cent of the step that keeps everything. Reruns: how often the op that \
-ran again most often did so. Planned: what the graph search finds in {LIMIT} s, knowing \
-the whole step. No figure: over the budget with nothing left to evict."""
+ran again most often did so. Planned: what the graph search finds in {LIMIT} s, \
+knowing the whole step. No figure: over the budget with nothing left to evict."""
 
 
 @dataclasses.dataclass

@@ -1,7 +1,6 @@
 #include "hooks/eviction.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/recovery.h"
@@ -20,40 +19,39 @@ bool IsEvictable(const TapeStorage& storage) {
          storage.data.use_count() == 1 && IsFromOurAllocator(storage.data);
 }
 
-std::optional<Victim> ChooseVictim(Tape* tape, double now,
-                                   std::optional<double> spill_cost) {
-  std::optional<Victim> best;
+void OfferVictims(const std::shared_ptr<Tape>& tape, double now,
+                  std::optional<double> spill_cost, EvictionChoice* choice,
+                  std::vector<Victim>* victims) {
   for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
     const TapeStorage& storage = tape->storages[i];
     if (!IsEvictable(storage)) continue;
     // What was packed last is needed first.
-    const double distance =
-        std::max(0.0, now - storage.packed_at) + 0.02 * tape->clock + 1;
+    const double ahead =
+        std::max(0.0, now - storage.needed_at) + kNear * tape->clock + 1;
     const double bytes = static_cast<double>(storage.bytes);
-    const auto consider = [&](Victim::How how, double cost) {
-      const double score = bytes * distance / (cost + kLeastCost);
-      if (!best || score > best->score) {
-        best = Victim{.tape = tape, .storage = i, .how = how, .score = score};
-      }
+    const auto offer = [&](Victim::How how, double cost) {
+      if (!choice->MayWin(bytes, ahead, cost + kLeastCost)) return;
+      choice->Consider(static_cast<int>(victims->size()), bytes, ahead,
+                       cost + kLeastCost);
+      victims->push_back({.tape = tape, .storage = i, .how = how});
     };
     if (storage.spill) {
       // The file's copy is good: letting the bytes go costs the way back.
       if (storage.spill->IsWritten()) {
-        consider(Victim::How::kSpill, bytes * spill_cost.value_or(0) / 2);
+        offer(Victim::How::kSpill, bytes * spill_cost.value_or(0) / 2);
       }
       continue;
     }
-    if (spill_cost) consider(Victim::How::kSpill, bytes * *spill_cost);
+    if (spill_cost) offer(Victim::How::kSpill, bytes * *spill_cost);
     if (storage.external) continue;
     // No recipe costs less than the ops that wrote the storage.
     double own = kLeastCost;
     for (int writer : storage.writers) own += tape->ops[writer].nanoseconds;
-    if (best && bytes * distance / own <= best->score) continue;
+    if (!choice->MayWin(bytes, ahead, own)) continue;
     if (const auto recipe = FindRecipe(*tape, i)) {
-      consider(Victim::How::kDrop, recipe->nanoseconds);
+      offer(Victim::How::kDrop, recipe->nanoseconds);
     }
   }
-  return best;
 }
 
 }  // namespace ebbtide

@@ -353,10 +353,16 @@ void Settle(Tape* tape, int storage) {
     if (owed == s.owed) continue;
     s.owed = owed;
     tape->owed += owed ? 1 : -1;
-    for (int input : RecipeInputs(*tape, index)) {
-      tape->storages[input].dependents += owed ? 1 : -1;
-      if (owed) TakeWitness(&tape->storages[input]);
-      todo.push_back(input);
+    for (int index_read : RecipeInputs(*tape, index)) {
+      TapeStorage& input = tape->storages[index_read];
+      input.dependents += owed ? 1 : -1;
+      if (owed) {
+        TakeWitness(&input);
+        input.needed_at = std::max(input.needed_at, s.needed_at);
+      } else if (input.dependents == 0) {
+        input.needed_at = input.packed_at;
+      }
+      todo.push_back(index_read);
     }
   }
 }

@@ -157,21 +157,21 @@ bool Residency::WaitForWrite() {
   return false;
 }
 
-std::optional<Victim> Residency::BestVictim() {
+std::optional<Victim> Residency::BestVictim(Bytes needed) {
   std::optional<double> cost;
   if (CanSpill()) cost = tier_->CostPerByte();
-  std::optional<Victim> best;
+  // What is on its way out will go, too.
+  if (tier_ != nullptr) needed -= tier_->in_flight();
+  EvictionChoice choice(static_cast<double>(Count(needed)));
+  std::vector<Victim> victims;
   for (const auto& weak : tapes_) {
     const auto tape = weak.lock();
     if (tape == nullptr || tape->hooks == 0) continue;
     const double now = tape.get() == positioned_ ? position_ : tape->clock;
-    const auto victim = ChooseVictim(tape.get(), now, cost);
-    if (victim && (!best || victim->score > best->score)) {
-      best = victim;
-      best->owner = tape;
-    }
+    OfferVictims(tape, now, cost, &choice, &victims);
   }
-  return best;
+  if (choice.best() < 0) return std::nullopt;
+  return std::move(victims[choice.best()]);
 }
 
 // What was brought back ahead of need goes before an allocation fails.
@@ -197,10 +197,10 @@ bool Residency::Relieve(Bytes needed) {
     if (tier_ != nullptr && tier_->in_flight() >= needed && WaitForWrite()) {
       return true;
     }
-    const std::optional<Victim> victim = BestVictim();
+    const std::optional<Victim> victim = BestVictim(needed);
     if (!victim) return CancelPrefetch() || WaitForWrite();
     if (victim->how == Victim::How::kDrop) {
-      return Drop(victim->tape, victim->storage);
+      return Drop(victim->tape.get(), victim->storage);
     }
     TapeStorage& storage = victim->tape->storages[victim->storage];
     if (storage.spill) {
@@ -213,7 +213,7 @@ bool Residency::Relieve(Bytes needed) {
       GiveUpSpilling(written);
       continue;
     }
-    Spill(victim->owner, victim->storage);
+    Spill(victim->tape, victim->storage);
   }
 }
 

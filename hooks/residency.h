@@ -34,7 +34,7 @@ class Residency {
 
   // A tape whose storages may be evicted as long as it lives.
   void Add(const std::shared_ptr<Tape>& tape);
-  // Where on its tape's clock the open pair is; see ChooseVictim.
+  // Where on its tape's clock the open pair is; see OfferVictims.
   void SetPosition(const Tape* tape, double position);
 
   // The bytes of a storage, from wherever they are. `tape` must have a user for
@@ -105,7 +105,7 @@ class Residency {
 
   template <typename Visit>
   void ForEachTapeOf(const c10::Storage& storage, Visit visit);
-  std::optional<Victim> BestVictim();
+  std::optional<Victim> BestVictim(Bytes needed);
   void GiveUpSpilling(const absl::Status& why);
   void PrefetchBefore(Tape* tape, int pack);
   bool WaitForWrite();

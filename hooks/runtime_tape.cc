@@ -188,7 +188,7 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   mark.op = op;
   mark.elements = tensor.numel();
   mark.type = tensor.scalar_type();
-  storage.packed_at = tape->clock;
+  storage.packed_at = storage.needed_at = tape->clock;
   if (storage.bytes >= LeastManaged() && !storage.external) {
     HostAllocator::Global().ledger().Retag(bytes.data(), Kind::kSaved);
   }

@@ -166,6 +166,9 @@ struct TapeStorage {
   int last_pack = -1;  // position of its last save in the pair
   // Where it was packed, on the tape's clock; the mirror of when it is needed.
   double packed_at = 0;
+  // The mirror of when it is needed first: by a saved tensor, or to rebuild
+  // what has been dropped.
+  double needed_at = 0;
   // Op (or stage, plus kStageInstant) at whose end nobody but autograd held it
   // any more; -1 while somebody does.
   int released = -1;
