@@ -154,9 +154,12 @@ void AddPlanCommand(CLI::App& app, Exit* exit) {
       ->add_option("--budget", arguments->budget,
                    "Size, as 8GiB; for a chain in its own unit")
       ->required();
-  command->add_option("--solver", arguments->solver,
-                      "Chains: auto, rotor, keep; profiles: auto, graph, "
-                      "hierarchical, keep, checkmate (exact, for small ones)");
+  command->add_option(
+      "--solver", arguments->solver,
+      "Chains: auto, rotor, keep; profiles: auto, graph, "
+      "hierarchical, keep, demand, dtr (what evicting as memory "
+      "runs short would do, in our order and in DTR's), "
+      "checkmate (exact, for small ones)");
   command->add_option("--time-limit", arguments->time_limit, "Seconds")
       ->check(CLI::Range(0.0, 1e6));
   command->add_flag("--json", arguments->json, "Print the plan as JSON");

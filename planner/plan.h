@@ -76,10 +76,11 @@ struct PlanOptions {
 };
 
 // The best plan found within the time limit; feasible is false where no plan
-// was found (least_budget then says what would do). Solver "random" is for
-// tests: any plan at all, whose budget is what it takes
-// (planner/random_plan.h). Errors: an invalid profile,
-// an unknown solver. Thread-safe; never touches torch.
+// was found (least_budget then says what would do). Solvers "demand" and "dtr"
+// plan what evicting on demand would do (planner/demand.h), without offloads.
+// "random" is for tests: any plan at all, whose budget is what it takes
+// (planner/random_plan.h). Errors: an invalid profile, an unknown solver.
+// Thread-safe; never touches torch.
 absl::StatusOr<Plan> MakePlan(const Profile& profile,
                               const PlanOptions& options);
 
