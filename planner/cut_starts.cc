@@ -15,11 +15,7 @@ CutStarts::CutStarts(const Graph& graph, bool offload)
     : graph_(graph),
       offload_(offload),
       problem_(CutProblem::ForPlan(graph)),
-      evaluator_(graph),
-      direct_(graph.values) {
-  for (int t = 0; t < graph.stages; ++t) {
-    for (int v : graph.needs[t]) direct_[v].push_back(t);
-  }
+      evaluator_(graph) {
   // At this price a byte is worth the whole forward pass.
   Time total = 0;
   for (Time time : graph.time) total += time;
@@ -33,7 +29,7 @@ Draft CutStarts::Make(const CutSolution& solution, Rest rest) const {
     draft.bits.SetRow(v, rest == Rest::kHold);
     draft.bits.Set(v, -1, 0);
     if (rest != Rest::kNear) continue;
-    for (int t : direct_[v]) {
+    for (int t : graph_.needed_by[v]) {
       draft.bits.row(v).Set(std::max(0, t - kNear), t, 1);
     }
   }

@@ -43,7 +43,6 @@ class CutStarts {
   Evaluator evaluator_;
   Evaluation evaluation_;
   double highest_price_ = 1;
-  std::vector<std::vector<int>> direct_;  // stages that need each value
 };
 
 }  // namespace ebbtide

@@ -77,9 +77,11 @@ absl::StatusOr<Graph> CompileGraph(const Profile& profile,
   graph.values = profile.values.size();
   CompileValues(profile, &graph);
   CompileOps(profile, allow_recompute, &graph);
+  std::vector<std::vector<int>> needed_by(graph.values);
   for (int t = 0; t < graph.stages; ++t) {
     const std::vector<int>& needs = profile.stages[t].needs;
     graph.needs.Add(Unique(needs));
+    for (int v : graph.needs[t]) needed_by[v].push_back(t);
     for (size_t k = 0; k < needs.size(); ++k) {
       const int v = needs[k];
       if (graph.keepable[v] || graph.held[v] >= t ||
@@ -91,6 +93,7 @@ absl::StatusOr<Graph> CompileGraph(const Profile& profile,
                        " can be neither kept until then nor rebuilt"));
     }
   }
+  for (const std::vector<int>& stages : needed_by) graph.needed_by.Add(stages);
   return graph;
 }
 

@@ -36,9 +36,10 @@ struct Graph {
   int stages = 0;
   int values = 0;
 
-  IntLists inputs;   // of ops
-  IntLists outputs;  // of ops
-  IntLists needs;    // of stages
+  IntLists inputs;     // of ops
+  IntLists outputs;    // of ops
+  IntLists needs;      // of stages
+  IntLists needed_by;  // of values: stages, ascending
   // Values that the script lets go after each forward op, and after each stage.
   IntLists released_forward;
   IntLists released_stage;

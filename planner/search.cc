@@ -16,15 +16,11 @@ Search::Search(const Graph& graph, int64_t budget, bool rebuild, uint64_t seed,
       rng_(seed),
       state_(graph, budget),
       kind_(graph.values),
-      direct_(graph.values),
       best_(draft) {
-  for (int t = 0; t < graph.stages; ++t) {
-    for (int v : graph.needs[t]) direct_[v].push_back(t);
-  }
   std::map<std::pair<std::string, int64_t>, int> index;
   std::vector<char> matters(graph.values, 0);
   for (int v = graph.values - 1; v >= 0; --v) {
-    matters[v] = matters[v] || !direct_[v].empty();
+    matters[v] = matters[v] || !graph.needed_by[v].empty();
     if (!matters[v] || !graph.replayable[graph.op[v]]) continue;
     for (int u : graph.inputs[graph.op[v]]) matters[u] = 1;
   }

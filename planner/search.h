@@ -90,9 +90,8 @@ class Search {
 
   std::vector<int> movers_;  // values whose bits matter
   std::vector<int> offloaders_;
-  std::vector<int> kind_;                 // of values: same op name and bytes
-  std::vector<std::vector<int>> kinds_;   // values of each kind
-  std::vector<std::vector<int>> direct_;  // stages that need each value
+  std::vector<int> kind_;                // of values: same op name and bytes
+  std::vector<std::vector<int>> kinds_;  // values of each kind
 
   // The best plan is `best_` with the changes of `since_` undone, last first;
   // or, while best_is_now_, the present plan with them undone.

@@ -14,7 +14,7 @@ void Search::Treat(int v, Treatment treatment) {
   if (treatment == Treatment::kNear) {
     // Held where the next stage that needs it is at most `near` away.
     const int near = 6 << Below(4);
-    for (int t : direct_[v]) row.Set(std::max(0, t - near), t, 1);
+    for (int t : graph_.needed_by[v]) row.Set(std::max(0, t - near), t, 1);
   }
   state_.SetRow(v, row);
 }
@@ -118,8 +118,10 @@ void Search::Swap() {
 void Search::CopyRun() {
   const int from = AnyOf(movers_);
   const int to = AnyOf(kinds_[kind_[from]]);
-  if (from == to || direct_[from].empty() || direct_[to].empty()) return;
-  const int shift = direct_[to].back() - direct_[from].back();
+  const auto from_uses = graph_.needed_by[from];
+  const auto to_uses = graph_.needed_by[to];
+  if (from == to || from_uses.empty() || to_uses.empty()) return;
+  const int shift = to_uses.back() - from_uses.back();
   const int most = graph_.values - std::max(from, to);
   const int length = std::min({1 + Below(48), most, std::abs(from - to)});
   for (int k = 0; k < length; ++k) {
