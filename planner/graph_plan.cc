@@ -243,10 +243,12 @@ class Solver {
   }
 
   // A short run from each of the best starts, then two long ones from the best:
-  // one that roams, one that settles.
+  // one that roams, one that settles. The rest is for windows, where nothing is
+  // moved.
   void Improve() {
     constexpr size_t kStarts = 3;
-    constexpr double kRoam = 0.6;
+    constexpr double kSettle = 0.4;
+    const double roam = options_.offload ? 0.6 : 0.5;
     std::optional<Draft> best;
     double best_rank = 0;
     for (size_t k = 0; k < std::min(kStarts, starts_.size()); ++k) {
@@ -264,12 +266,14 @@ class Solver {
     if (!best.has_value()) return;
     search_.Load(*best);
     const Progress all = Part(1);
-    search_.Anneal([&] { return all() / kRoam; }, Search::kRoaming);
+    search_.Anneal([&] { return all() / roam; }, Search::kRoaming);
     NoteLeast();
     const bool settle = search_.has_best();
     if (settle) search_.Load(search_.best());
-    search_.Anneal([&] { return std::max(0.0, all() - kRoam) / (1 - kRoam); },
+    const double share = settle ? kSettle : 1 - roam;
+    search_.Anneal([&] { return std::max(0.0, all() - roam) / share; },
                    settle ? Search::kSettling : Search::kRoaming);
+    search_.Reoptimise(all);
     NoteLeast();
   }
 

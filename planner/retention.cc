@@ -9,6 +9,12 @@ char Row::Get(int t) const {
   return static_cast<char>(first_ ^ ((after - flips_.begin()) & 1));
 }
 
+bool Row::Any(int begin, int end) const {
+  if (begin >= end) return false;
+  const auto next = std::upper_bound(flips_.begin(), flips_.end(), begin);
+  return Get(begin) || (next != flips_.end() && *next < end);
+}
+
 void Row::Fill(char bit) {
   first_ = bit;
   flips_.clear();

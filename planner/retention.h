@@ -33,6 +33,8 @@ class Row {
   static constexpr int kEver = std::numeric_limits<int>::max();
 
   char Get(int t) const;
+  // Whether some bit of stages [begin, end) is set.
+  bool Any(int begin, int end) const;
   // Of stages [begin, end).
   void Set(int begin, int end, char bit);
   void Set(int t, char bit) { Set(t, t + 1, bit); }

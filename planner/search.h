@@ -11,6 +11,7 @@
 #include "planner/graph.h"
 #include "planner/plan_state.h"
 #include "planner/retention.h"
+#include "planner/window.h"
 
 namespace ebbtide {
 
@@ -31,6 +32,9 @@ class Search {
   static constexpr int kRoaming = 40;
   static constexpr int kSettling = 640;
   void Anneal(const Progress& progress, int patience);
+  // Makes a few decisions of the best plan anew, exactly, again and again
+  // (planner/window.h). Does nothing for plans that move values.
+  void Reoptimise(const Progress& progress);
 
   // Of the present plan.
   Time overhead() const { return now_.overhead; }
@@ -63,6 +67,10 @@ class Search {
   void Treat(int v, Treatment treatment);
   int Below(int n) { return static_cast<int>(rng_() % n); }
   int AnyOf(const std::vector<int>& list) { return list[Below(list.size())]; }
+
+  // Windows.
+  std::vector<Decision> Around(int t);
+  std::vector<Decision> MostDoubtful(const std::vector<Decision>& decisions);
 
   // Moves.
   void FlipOne();

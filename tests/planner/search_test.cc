@@ -26,6 +26,13 @@ void RoamAndSettle(int64_t evaluations, Search* search) {
   }
 }
 
+void Reoptimise(int64_t evaluations, Search* search) {
+  const int64_t first = search->evaluations();
+  search->Reoptimise([&] {
+    return static_cast<double>(search->evaluations() - first) / evaluations;
+  });
+}
+
 // What the search believes of its best plan, whose moves were mostly turned
 // down half evaluated, is what an evaluation from nothing says.
 TEST(SearchTest, KnowsItsBestPlan) {
@@ -41,6 +48,9 @@ TEST(SearchTest, KnowsItsBestPlan) {
     RoamAndSettle(2000, &search);
     if (!search.has_best()) return;
     ++found;
+    const Time before = search.best_overhead();
+    Reoptimise(1000, &search);
+    EXPECT_LE(search.best_overhead(), before);
     Evaluator evaluator(*graph);
     Evaluation whole;
     evaluator.Evaluate(search.best(), &whole);
@@ -75,6 +85,26 @@ TEST(SearchTest, SettlesAmongEqualLayers) {
     ASSERT_TRUE(search.has_best());
     EXPECT_LE(search.best_overhead(), BaseTime(p) * 0.41) << seed;
   }
+}
+
+// After so few evaluations there are decisions that are better made together.
+TEST(SearchTest, WindowsBetterWhatHasSettled) {
+  const Profile p = RandomNetwork(1, 100);
+  const auto graph = CompileGraph(p, true);
+  ASSERT_EQ(graph.status(), absl::OkStatus());
+  CutStarts starts(*graph, /*offload=*/false);
+  int better = 0;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    Search search(*graph, KeepPeak(p) * 7 / 10, /*rebuild=*/true, seed,
+                  starts.Fewest(CutStarts::Rest::kNear));
+    RoamAndSettle(4000, &search);
+    ASSERT_TRUE(search.has_best());
+    const Time before = search.best_overhead();
+    Reoptimise(4000, &search);
+    EXPECT_LE(search.best_overhead(), before);
+    better += search.best_overhead() < before ? 1 : 0;
+  }
+  EXPECT_GE(better, 4);
 }
 
 }  // namespace
