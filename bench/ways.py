@@ -70,9 +70,12 @@ def shape(args: argparse.Namespace, seed: int) -> list[str]:
     return ["--size", size, "--threads", str(args.threads), "--seed", str(seed)]
 
 
-def away(command: Sequence[str]) -> list[str]:
-    """The same job, its saved tensors copied away by hooks of Python."""
-    return [*PYOFF, *command[1:]]
+def away(command: Sequence[str], *, cached: bool = False) -> list[str]:
+    """The same job, its saved tensors copied away by hooks of Python.
+
+    To the disk, or to a file in the page cache.
+    """
+    return [*PYOFF, *(["--cached"] if cached else []), *command[1:]]
 
 
 def managed(

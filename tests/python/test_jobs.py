@@ -43,8 +43,10 @@ def test_gpt_accumulates_gradients_and_evaluates() -> None:
 def test_copying_every_saved_tensor_away_changes_no_bit() -> None:
     pyoff = [str(harness.PYTHON), str(harness.ROOT / "bench" / "pyoff.py")]
     for name in JOBS:
-        away = harness.run([*pyoff, *job(name)[1:]])
-        assert away.same_result(harness.run(job(name))), name
+        plain = harness.run(job(name))
+        for how in ([], ["--cached"]):
+            away = harness.run([*pyoff, *how, *job(name)[1:]])
+            assert away.same_result(plain), (name, how)
 
 
 def test_no_job_knows_ebbtide() -> None:
