@@ -60,6 +60,7 @@ def test_rivals_prints_a_row_for_every_way() -> None:
         "unmanaged again",
         "checkpoint",
         "offload",
+        "offload to the page cache",
         "ebbtide at checkpoint's peak",
         "ebbtide at offload's peak",
     ]
