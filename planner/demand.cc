@@ -234,7 +234,8 @@ class Evictor {
     for (int w : EvictedFrom(v)) {
       if (needed_[w] >= NextStage()) last = std::max(last, made_at_[w]);
     }
-    return std::max(0.0, position_ - last) + kNear * position_;
+    return std::max(0.0, position_ - last) +
+           kNear * std::max(position_, forward_);
   }
 
   Time CostOf(const std::vector<int>& ops) const {
