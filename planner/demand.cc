@@ -120,21 +120,15 @@ class Evictor {
       if (where_[v] == Where::kScript) where_[v] = Where::kAway;
     }
     for (int v = 0; v < graph_.values; ++v) {
-      if (where_[v] == Where::kDevice && MustGo(v)) Free(v);
+      if (where_[v] == Where::kDevice && MustGo(graph_, v, next_ - 1)) {
+        Free(v);
+      }
     }
     if (next_ > graph_.ops) FreeGarbage();
   }
 
-  // Its first stay must not go beyond the loss.
-  bool MustGo(int v) const {
-    const int held =
-        std::max(graph_.profile->values[v].released, graph_.ops - 1);
-    return graph_.saved[v] && !graph_.keepable[v] && held == next_ - 1;
-  }
-
   void Rebuild(int target) {
-    const auto is_away = [this](int v) { return IsAway(v); };
-    const std::vector<int> ops = MissingOps(graph_, target, is_away);
+    const std::vector<int> ops = MissingFor(target);
     for (int i : ops) {
       for (int v : graph_.inputs[i]) ++locks_[v];
     }

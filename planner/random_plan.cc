@@ -62,13 +62,6 @@ class Writer {
     return graph_.profile->values[v].released < next_;
   }
 
-  // Its first stay must not go beyond the loss.
-  bool MustGo(int v) const {
-    const int held =
-        std::max(graph_.profile->values[v].released, graph_.ops - 1);
-    return graph_.saved[v] && !graph_.keepable[v] && held == next_ - 1;
-  }
-
   bool MayFree(int v) const {
     if (where_[v] != Where::kDevice || locks_[v] > 0 || unread_[v] ||
         !IsReleased(v)) {
@@ -133,7 +126,9 @@ class Writer {
       if (where_[v] == Where::kScript) where_[v] = Where::kAway;
     }
     for (int v = 0; v < graph_.values; ++v) {
-      if (where_[v] == Where::kDevice && MustGo(v)) Free(v);
+      if (where_[v] == Where::kDevice && MustGo(graph_, v, next_ - 1)) {
+        Free(v);
+      }
     }
     ThinOut();
   }

@@ -43,4 +43,10 @@ std::vector<int> LastUses(const Graph& graph) {
   return last;
 }
 
+bool MustGo(const Graph& graph, int value, int instant) {
+  const int held =
+      std::max(graph.profile->values[value].released, graph.ops - 1);
+  return graph.saved[value] && !graph.keepable[value] && held == instant;
+}
+
 }  // namespace ebbtide

@@ -1,4 +1,5 @@
-// Which ops run again to rebuild a value. Private to the planner.
+// How long values are of use, and which ops run again to rebuild one, for what
+// writes plans instant by instant. Private to the planner.
 #ifndef EBBTIDE_PLANNER_RERUNS_H_
 #define EBBTIDE_PLANNER_RERUNS_H_
 
@@ -18,6 +19,10 @@ std::vector<int> MissingOps(const Graph& graph, int target,
 std::vector<int> LastNeeds(const Graph& graph);
 // The last before which it, or what can be made of it, may have to be there.
 std::vector<int> LastUses(const Graph& graph);
+
+// Whether a saved value that no plan may keep has to go at the end of an
+// instant, since its first stay must not go beyond the loss.
+bool MustGo(const Graph& graph, int value, int instant);
 
 }  // namespace ebbtide
 
