@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/outside.h"
+#include "hooks/proving.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
 #include "planner/check.h"
@@ -272,17 +273,20 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
   }
 }
 
-bool Residency::RebuildsEqual(Tape* tape, int index) {
+std::optional<bool> Residency::RebuildsEqual(Tape* tape, int index) {
+  const Proving proving;
   TapeStorage& storage = tape->storages[index];
   if (!FindRecipe(*tape, index)) return false;
   const c10::Storage original = std::move(storage.data);
   const std::shared_ptr<SpillSlot> slot = std::move(storage.spill);
   storage.data = c10::Storage();
   Settle(tape, index);
-  bool equal = false;
+  std::optional<bool> equal = false;
   try {
     Rebuild(tape, index, [](int) { return false; });
     equal = EqualOutside(GapsOf(*tape, index), storage.data, original);
+  } catch (const c10::OutOfMemoryError&) {
+    equal = std::nullopt;
   } catch (const std::exception&) {
     // Not equal, then.
   }

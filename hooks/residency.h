@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,8 +63,9 @@ class Residency {
   void SetMismatchHandler(std::function<void(Tape*, int)> handler) {
     on_mismatch_ = std::move(handler);
   }
-  // Whether the recipe of a storage that is there gives the bytes that it has.
-  bool RebuildsEqual(Tape* tape, int storage);
+  // Whether the recipe of a storage that is there gives the bytes that it has;
+  // nullopt where there is no room to find out.
+  std::optional<bool> RebuildsEqual(Tape* tape, int storage);
 
   // Storage `written` is about to be written: rebuilds what would lose its
   // recipe.

@@ -18,6 +18,7 @@
 #include "hooks/busy.h"
 #include "hooks/engine.h"
 #include "hooks/guarded.h"
+#include "hooks/proving.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
 #include "hooks/runtime_lock.h"
@@ -307,6 +308,11 @@ std::string Runtime::Here() const {
 }
 
 void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
+  // A step that is over its budget anyhow can have its proofs, or none would
+  // ever be had where the budget is impossible.
+  TORCH_CHECK_WITH(OutOfMemoryError,
+                   !Proving::IsSet() || TheLedger().Peak() > budget,
+                   "ebbtide: no room to prove that something repeats");
   if (overrun_told_ && !settings_.strict) return;
   // Not by waiting for our lock: PyTorch allocates under the lock of a random
   // generator, and we take that under ours.

@@ -12,6 +12,7 @@
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/busy.h"
 #include "hooks/outside.h"
+#include "hooks/proving.h"
 #include "hooks/recovery.h"
 #include "hooks/replay.h"
 #include "hooks/runtime.h"
@@ -99,6 +100,12 @@ void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
   if (storage.data) storage.spill.reset();
   storage.witness.reset();
   storage.copy = c10::Storage();
+}
+
+// To run it again what it overwrites must be there.
+bool NeedsPreimage(const TapeOp& op) {
+  return op.info->mutates && !op.info->batch_norm && !op.fresh_self &&
+         !op.foreign;
 }
 
 }  // namespace
@@ -252,10 +259,14 @@ void Runtime::BeginWrites(Tape* tape, int index) {
       AddWriter(tape, index, t);
     }
   }
-  if (!op.fresh_self && !op.foreign && IsToBeTried(op)) {
-    const AllocationKind scratch(Kind::kScratch);
+  if (!NeedsPreimage(op) || !IsToBeTried(op)) return;
+  const AllocationKind scratch(Kind::kScratch);
+  const Proving proving;
+  try {
     preimage_ = CopyOf(c10::Storage(
         tape->storages[op.arguments[0].tensors[0].storage].identity.lock()));
+  } catch (const c10::OutOfMemoryError&) {
+    // Another time.
   }
 }
 
@@ -350,8 +361,10 @@ void Runtime::NoteOp(Tape* tape, int index, at::TensorList outputs) {
   tape->clock += op.nanoseconds;
   op.hash = tape->hash = HashOp(*tape, op);
   if (!op.foreign && !outputs.empty()) {
-    if (!verifier_.Mark(&op) && IsToBeTried(op)) {
+    if (!verifier_.Mark(&op) && IsToBeTried(op) &&
+        (preimage_ || !NeedsPreimage(op))) {
       const AllocationKind scratch(Kind::kScratch);
+      const Proving proving;
       verifier_.Try(*tape, op, outputs, preimage_);
       verifier_.Mark(&op);
     }

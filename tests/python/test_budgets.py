@@ -55,6 +55,14 @@ def test_the_margin_of_plans_is_given_up_for_a_plan(zygote: Zygote) -> None:
     assert done.report["predicted_peak"] > done.report["budget"] - MIB
 
 
+def test_a_proof_takes_no_memory_that_the_step_does_not_have(zygote: Zygote) -> None:
+    # Running `repeat` once more beside what it made would take 4 MiB more.
+    budget = {"EBBTIDE_BUDGET": "8.5MiB", "EBBTIDE_SPILL_DIR": "none"}
+    done = zygote.same("budgets.wide", budget)
+    assert done.report["over_budget_steps"] == 0
+    assert done.report["peak"] > 7 * MIB
+
+
 def test_what_spilling_would_lower_the_floor_to_is_told(zygote: Zygote) -> None:
     budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
     kept = zygote.same("budgets.chain_of_noise", budget)

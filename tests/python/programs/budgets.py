@@ -39,6 +39,17 @@ def chain(t: Trial) -> None:
     t.train([w], forward, steps=4)
 
 
+def wide(t: Trial) -> None:
+    """One op's result, which nothing saves, is half of what the step needs."""
+    w = leaf(8 * ROWS, WIDTH)
+
+    def forward(_: int) -> Tensor:
+        h = w.tanh().exp().tanh()
+        return h.mean() + h.repeat(4, 1).mean()
+
+    t.train([w], forward, steps=6)
+
+
 def chain_of_noise(t: Trial) -> None:
     """Five values of 1 MiB, and noise of each that nothing can make again."""
     w = leaf(8 * ROWS, WIDTH)
