@@ -103,12 +103,14 @@ class Zygote:
         threads: int = 1,
         finish: bool = False,
         linger: bool = False,
+        fill: int = 0,
         seconds: float = 20,
     ) -> Outcome:
         """Runs `case` ("module.function") with these variables.
 
         `finish`: to the very end of the process, closing line included; `linger`:
-        its threads run on for a while when all statics have been destroyed.
+        its threads run on for a while when all statics have been destroyed; `fill`:
+        a byte that fresh memory holds.
         """
         job = {
             "case": case,
@@ -117,6 +119,7 @@ class Zygote:
             "seconds": seconds,
             "finish": finish or linger,
             "linger": linger,
+            "fill": fill,
         }
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -127,11 +130,16 @@ class Zygote:
         return Outcome(**answer)
 
     def plain(self, case: str, *, threads: int = 1, seconds: float = 20) -> Outcome:
-        """The case unmanaged; the control, two runs being equal, is checked."""
+        """The case unmanaged; the control, two runs being equal, is checked.
+
+        In one of them fresh memory is filled: a program whose numbers depend on
+        what memory held has none that could be kept.
+        """
         key = f"{case} {threads}"
         if key not in self._plain:
             first, second = (
-                self.run(case, threads=threads, seconds=seconds) for _ in range(2)
+                self.run(case, threads=threads, seconds=seconds, fill=fill)
+                for fill in (0, 0xA5)
             )
             assert first.exit == 0, first.errors
             assert first.notes, f"{case} notes nothing"
@@ -152,6 +160,8 @@ class Zygote:
         plain = self.plain(case, threads=threads, seconds=seconds)
         managed = self.run(case, env, threads=threads, seconds=seconds)
         assert managed.exit == 0, (managed.exit, managed.errors)
+        labels = [label for label, _ in managed.notes]
+        assert labels == [label for label, _ in plain.notes], (env, managed.errors)
         differ = [
             label
             for (label, expected), (_, got) in zip(
@@ -160,7 +170,6 @@ class Zygote:
             if expected != got
         ]
         assert differ == [], f"{case}: {differ} differ from the unmanaged run"
-        assert [label for label, _ in plain.notes] == [n for n, _ in managed.notes]
         assert managed.report, managed.errors
         return managed
 

@@ -210,7 +210,10 @@ class Noise(Layer):
         if self.how == 2:
             return h * torch.bernoulli(h.detach().sigmoid())
         if self.how == 3:
-            return nnf.rrelu(h, training=self.training)
+            # Its noise is saved before it is drawn. Without an op behind it that
+            # saves something a checkpoint region ends between the two, and its
+            # backward reads what the memory held.
+            return nnf.rrelu(h, training=self.training).sin()
         return h.cos()
 
 

@@ -1,6 +1,6 @@
 """Programs whose plan only spills: after a few steps the recorder rests.
 
-Each does something at step 8 that the step before did not do.
+Each does something at step 14 that the step before did not do.
 """
 
 import threading
@@ -14,8 +14,8 @@ from programs.trial import Trial, data, in_thread, leaf
 
 # mypy: disallow-untyped-calls=False
 
-UNUSUAL = 8
-STEPS = 12
+UNUSUAL = 14
+STEPS = 18
 
 
 def opaque(h: Tensor) -> Tensor:

@@ -2,13 +2,14 @@
 
 Importing torch takes longer than all the cases. Reads one job per line of
 standard input ({"case": "module.function", "env": {..}, "threads": n,
-"seconds": limit, "finish": bool, "linger": bool}) and answers each with one
-line: how the child ended, what it wrote to standard error, and what its case
-noted. The parent runs no op and starts no thread, so a child is as good as a
-fresh process. Without "finish" a child skips the end of the interpreter and of
-the libraries, which takes longer than most cases. With "linger" its threads go
-on for a while after the statics of everything loaded later, ebbtide included,
-have been destroyed.
+"seconds": limit, "finish": bool, "linger": bool, "fill": byte}) and answers
+each with one line: how the child ended, what it wrote to standard error, and
+what its case noted. The parent runs no op and starts no thread, so a child is
+as good as a fresh process. Without "finish" a child skips the end of the
+interpreter and of the libraries, which takes longer than most cases. With
+"linger" its threads go on for a while after the statics of everything loaded
+later, ebbtide included, have been destroyed. "fill" is what fresh memory
+holds, 0 for what it happens to.
 """
 
 import contextlib
@@ -54,6 +55,9 @@ def child(job: dict[str, Any], folder: Path) -> int:
     os.environ.update(job["env"])
     if job["linger"]:
         linger_at_exit()
+    if job["fill"]:
+        m_perturb = -6
+        assert ctypes.CDLL(None).mallopt(m_perturb, job["fill"]) == 1
     _entry.start()
     torch.set_num_threads(job["threads"])
     torch.manual_seed(1)
