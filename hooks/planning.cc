@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "planner/simulate.h"
 #include "planner/size.h"
 #include "profiler/detached_thread.h"
 
@@ -41,15 +42,17 @@ absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
 
 void Planning::Shared::Publish(
     const Request& request,
-    absl::StatusOr<std::shared_ptr<const TapePlan>> plan) {
+    absl::StatusOr<std::shared_ptr<const TapePlan>> plan,
+    std::shared_ptr<const TapePlan> priced) {
   absl::MutexLock lock(&mutex);
-  made.push_back({request.signature, request.number, std::move(plan)});
+  made.push_back(
+      {request.signature, request.number, std::move(plan), std::move(priced)});
   has_made = true;
 }
 
 std::shared_ptr<const Planning::Request> Planning::Shared::Next(int* others) {
   absl::MutexLock lock(&mutex);
-  Queue& queue = first.empty() ? second : first;
+  Queue& queue = !prices.empty() ? prices : !first.empty() ? first : second;
   if (queue.empty()) {
     is_running = false;
     return nullptr;
@@ -60,9 +63,28 @@ std::shared_ptr<const Planning::Request> Planning::Shared::Next(int* others) {
   return next;
 }
 
+void Planning::Shared::PriceAll(const Request& request) {
+  const Profile& profile = request.measured.profile;
+  for (const auto& plan : request.plans) {
+    if (plan->outputs != request.bound.outputs) continue;
+    const auto simulation =
+        Simulate(profile, plan->plan.actions, request.options.budget);
+    if (!simulation.ok()) continue;
+    auto priced = std::make_shared<TapePlan>(*plan);
+    priced->plan.time = simulation->time;
+    priced->plan.peak = simulation->peak;
+    priced->rest = profile.tail_time;
+    Publish(request, std::move(priced), plan);
+  }
+}
+
 void Planning::Shared::Serve() {
   int others = 0;
   while (const auto request = Next(&others)) {
+    if (!request->plans.empty()) {
+      PriceAll(*request);
+      continue;
+    }
     const absl::Duration limit = request->options.time_limit;
     const int haste = std::min(1 + others, kMostHaste);
     auto plan = Solve(*request, limit / haste);
@@ -91,34 +113,55 @@ int Planning::Ask(const Tape& tape, MeasuredProfile measured,
   request->measured = std::move(measured);
   request->options = options;
   request->margin = margin;
+  if (!Enqueue(&Shared::first, request)) {
+    shared_->Publish(*request, absl::ResourceExhaustedError(
+                                   "the system refuses a thread for planning"));
+  }
+  return request->number;
+}
+
+void Planning::Price(const Tape& tape, int number, MeasuredProfile measured,
+                     std::vector<std::shared_ptr<const TapePlan>> plans,
+                     Bytes budget) {
+  auto request = std::make_shared<Request>();
+  request->signature = tape.hash;
+  request->number = number;
+  request->bound = BindTape(tape, measured);
+  request->measured = std::move(measured);
+  request->options.budget = budget;
+  request->plans = std::move(plans);
+  Enqueue(&Shared::prices, std::move(request));
+}
+
+bool Planning::Enqueue(Queue Shared::*queue,
+                       std::shared_ptr<const Request> request) {
   std::shared_ptr<const Request> dropped;
   bool is_running = false;
   {
     absl::MutexLock lock(&shared_->mutex);
-    if (shared_->first.size() >= kMostWaiting) {
-      dropped = std::move(shared_->first.front());
-      shared_->first.pop_front();
+    Queue& waiting = (*shared_).*queue;
+    if (waiting.size() >= kMostWaiting) {
+      dropped = std::move(waiting.front());
+      waiting.pop_front();
     }
-    shared_->first.push_back(request);
+    waiting.push_back(std::move(request));
     is_running = std::exchange(shared_->is_running, true);
   }
-  if (dropped != nullptr) {
+  // Without a new price the old one stands.
+  if (dropped != nullptr && dropped->plans.empty()) {
     shared_->Publish(*dropped,
                      absl::CancelledError("others were asked for since"));
   }
   if (is_running || StartDetachedThread("ebbtide-plan", [shared = shared_] {
         shared->Serve();
       })) {
-    return request->number;
+    return true;
   }
   absl::MutexLock lock(&shared_->mutex);
   shared_->is_running = false;
+  shared_->prices.clear();
   shared_->first.clear();
-  shared_->made.push_back({request->signature, request->number,
-                           absl::ResourceExhaustedError(
-                               "the system refuses a thread for planning")});
-  shared_->has_made = true;
-  return request->number;
+  return false;
 }
 
 std::vector<Planning::Made> Planning::TakeMade() {
@@ -130,6 +173,7 @@ std::vector<Planning::Made> Planning::TakeMade() {
 
 void Planning::Clear() {
   absl::MutexLock lock(&shared_->mutex);
+  shared_->prices.clear();
   shared_->first.clear();
   shared_->second.clear();
 }

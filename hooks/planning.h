@@ -30,6 +30,8 @@ class Planning {
     int request = 0;
     // Cancelled: the queue was full. A request gives one or two plans.
     absl::StatusOr<std::shared_ptr<const TapePlan>> plan;
+    // What `plan` is but for its price; nullptr: it is another one.
+    std::shared_ptr<const TapePlan> priced;
   };
 
   // Wants the best plan for pairs with the signature of `tape`, and if that
@@ -38,6 +40,10 @@ class Planning {
   // others waiting less than options.time_limit is taken for each.
   int Ask(const Tape& tape, MeasuredProfile measured,
           const PlanOptions& options, Bytes margin);
+  // Wants to know what plans of request `number` would take by another
+  // measurement. A plan that it does not fit keeps its price.
+  void Price(const Tape& tape, int number, MeasuredProfile measured,
+             std::vector<std::shared_ptr<const TapePlan>> plans, Bytes budget);
   // What has been made since the last call. Without a lock where there is
   // nothing.
   std::vector<Made> TakeMade();
@@ -54,6 +60,8 @@ class Planning {
     PlanOptions options;
     Bytes margin{};
     bool in_place = false;  // for the second plan
+    // Plans to be priced; empty: one is to be made.
+    std::vector<std::shared_ptr<const TapePlan>> plans;
   };
   using Queue = std::deque<std::shared_ptr<const Request>>;
 
@@ -62,18 +70,24 @@ class Planning {
   struct Shared {
     absl::Mutex mutex;
     bool is_running ABSL_GUARDED_BY(mutex) = false;
-    // Oldest first: for a first plan, and for another that moves no bytes.
+    // Oldest first: for prices, for a first plan, and for another that moves
+    // no bytes.
+    Queue prices ABSL_GUARDED_BY(mutex);
     Queue first ABSL_GUARDED_BY(mutex);
     Queue second ABSL_GUARDED_BY(mutex);
     std::vector<Made> made ABSL_GUARDED_BY(mutex);
     std::atomic<bool> has_made = false;
 
     void Publish(const Request& request,
-                 absl::StatusOr<std::shared_ptr<const TapePlan>> plan);
+                 absl::StatusOr<std::shared_ptr<const TapePlan>> plan,
+                 std::shared_ptr<const TapePlan> priced = nullptr);
     // The next request and how many others wait; nullptr ends the thread.
     std::shared_ptr<const Request> Next(int* others);
     void Serve();
+    void PriceAll(const Request& request);
   };
+  // Has `queue` served; false where the system refuses a thread for it.
+  bool Enqueue(Queue Shared::*queue, std::shared_ptr<const Request> request);
   static absl::StatusOr<std::shared_ptr<const TapePlan>> Solve(
       const Request& request, absl::Duration time_limit);
 

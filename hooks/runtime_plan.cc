@@ -48,18 +48,20 @@ void Runtime::Learn() {
   }
   book.last_pair = pairs_;
   book.was_short = evicted;
-  if (steady_run_ == nullptr) KeepLeastTimes(&book);
+  const bool is_recorded = steady_run_ == nullptr;
+  if (is_recorded) book.times.Add(*tape_, watch_.step_nanoseconds());
   if (!settings_.budget) {
-    // Times are the least so far: later profiles are better ones.
+    // Of more pairs: later profiles are better ones.
     if (streak_ > 1 && std::has_single_bit(++book.repeats)) TakeProfile(book);
     return;
   }
   RefreshVerified();
   NoteStepTime(&book, evicted);
   if (overran_) TellFloor(&book);
+  if (is_recorded) PriceCandidates(&book);
   const bool is_wanted = (evicted || settings_.test_plans) && book.pairs > 1 &&
                          book.plans == SignatureBook::Plans::kNone;
-  if (is_wanted && steady_run_ == nullptr) AskForPlan(&book);
+  if (is_wanted && is_recorded) AskForPlan(&book);
 }
 
 void Runtime::NoteStepTime(SignatureBook* book, bool evicted) {
@@ -109,7 +111,9 @@ void Runtime::FetchPlans() {
   for (Planning::Made& made : planning_.TakeMade()) {
     SignatureBook* book = books_.Find(made.signature);
     if (book == nullptr || book->request != made.request) continue;
-    if (made.plan.ok()) {
+    if (made.priced != nullptr) {
+      Reprice(book, made);
+    } else if (made.plan.ok()) {
       const Plan& plan = (*made.plan)->plan;
       book->plans = SignatureBook::Plans::kReady;
       // Copies of bytes need no proof.
@@ -117,11 +121,26 @@ void Runtime::FetchPlans() {
           {.plan = *std::move(made.plan),
            .moves = Contains(plan, Action::Do::kOffload),
            .proven = !Contains(plan, Action::Do::kRecompute)});
+      book->priced_at = 0;
       ++report_.plans_made;
     } else if (absl::IsCancelled(made.plan.status())) {
       book->DiscardPlans();
     } else {
       book->RefusePlans(std::string(made.plan.status().message()));
+    }
+  }
+}
+
+void Runtime::Reprice(SignatureBook* book, const Planning::Made& made) {
+  if (!made.plan.ok()) return;
+  for (Candidate& c : book->candidates) {
+    if (c.plan != made.priced) continue;
+    c.plan = *made.plan;
+    ++report_.priced;
+    if (followed_plan_ == made.priced) followed_plan_ = c.plan;
+    if (c.reported >= 0) {
+      report_.plans[c.reported].predicted_time = StepTime(*c.plan) / 1e9;
+      report_.plans[c.reported].predicted_peak = c.plan->plan.peak;
     }
   }
 }
@@ -191,6 +210,8 @@ bool Runtime::ChooseSteady() {
   SignatureBook* book = books_.Find(signature_);
   if (book == nullptr || book->plans != SignatureBook::Plans::kReady ||
       streak_ < book->steady_after ||
+      // Nothing more of graphs that are alive could be dropped.
+      residency_.CountSavedTensors() > 0 ||
       std::exchange(steady_pairs_, steady_pairs_ + 1) >= kSteadyPairs) {
     steady_pairs_ = 0;
     return false;
@@ -223,23 +244,16 @@ bool Runtime::MayRest(Bytes peak) const {
                       });
 }
 
-void Runtime::KeepLeastTimes(SignatureBook* book) {
-  const bool known = book->op_times.size() == tape_->ops.size() &&
-                     book->stage_times.size() == tape_->stages.size();
-  book->op_times.resize(tape_->ops.size());
-  book->stage_times.resize(tape_->stages.size());
-  const auto keep = [known](double* measured, double* least) {
-    if (known) *measured = std::min(*measured, *least);
-    *least = *measured;
-  };
-  for (size_t i = 0; i < book->op_times.size(); ++i) {
-    keep(&tape_->ops[i].nanoseconds, &book->op_times[i]);
-  }
-  for (size_t i = 0; i < book->stage_times.size(); ++i) {
-    keep(&tape_->stages[i].nanoseconds, &book->stage_times[i]);
-  }
-  double step = watch_.step_nanoseconds();
-  keep(&step, &book->step_time);
+// Times of the first pairs are poor: what plans are expected to take is found
+// anew from the better ones.
+void Runtime::PriceCandidates(SignatureBook* book) {
+  const int pairs = book->times.pairs();
+  if (book->candidates.empty() || pairs < 2 * book->priced_at) return;
+  book->priced_at = pairs;
+  std::vector<std::shared_ptr<const TapePlan>> plans;
+  for (const Candidate& c : book->candidates) plans.push_back(c.plan);
+  planning_.Price(*tape_, book->request, TakeProfile(*book), std::move(plans),
+                  *settings_.budget);
 }
 
 // What was found out since the ops of the last pair were recorded.
@@ -252,9 +266,10 @@ void Runtime::RefreshVerified() {
 
 MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
+  book.times.PutInto(tape_.get());
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
   Profile& profile = measured.profile;
-  profile.tail_time = std::max(0.0, book.step_time - BaseTime(profile));
+  profile.tail_time = std::max(0.0, book.times.step() - BaseTime(profile));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
   return measured;
 }

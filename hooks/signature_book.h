@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/typical_times.h"
 #include "planner/contest.h"
 
 namespace ebbtide {
@@ -39,19 +40,17 @@ struct SignatureBook {
   int64_t last_pair = 0;    // of the run
   int64_t longest_gap = 0;  // pairs from one to the next; 0: it came once
   bool was_short = false;   // of memory, the last time
-  // The least that each op and stage, and the step from such a pair to the
-  // next, have taken; nanoseconds.
-  std::vector<double> op_times;
-  std::vector<double> stage_times;
-  double step_time = 0;
-  StepTimes demand;  // seconds, without a plan
+  TypicalTimes times;
+  int priced_at = 0;  // pairs in `times` when the candidates were last priced
+  StepTimes demand;   // seconds, without a plan
 
   Plans plans = Plans::kNone;
   int request = 0;  // to the planning; what others gave is out of date
   std::vector<Candidate> candidates;
   std::string failure;
-  // Pairs in a row before it is tried without the recorder.
-  int steady_after = 2;
+  // Pairs in a row before it is tried without the recorder: one that then turns
+  // out to be another cannot be kept within the budget by recomputing.
+  int steady_after = 8;
 
   bool floor_told = false;
   bool failure_told = false;
