@@ -1,0 +1,139 @@
+/* What a test tells the simulated CUDA runtime, and asks of it.
+ *
+ * The stand-ins libcudart.so.13, libcublas.so.13, libcublasLt.so.13 and
+ * libcuda.so.1 let a program built for CUDA 13 run on a machine without a
+ * device. Memory, streams, events, copies, host functions and graphs are real;
+ * a kernel takes its place in the queue and its time on the virtual clock, but
+ * computes nothing (libcudasim_exact.so computes for torch).
+ *
+ * Environment, read at the first call:
+ *   CUDASIM_DEVICES     number of devices, 1 to 8 (1)
+ *   CUDASIM_MEM         bytes of each, with K, M or G behind (4G)
+ *   CUDASIM_SCHEDULE    eager, ontime, late, race or random (late)
+ *   CUDASIM_SEED        of the random schedule (1)
+ *   CUDASIM_POISON      byte that fresh memory is filled with (none)
+ *   CUDASIM_CC          compute capability, two digits (80)
+ *   CUDASIM_SMS         multiprocessors (108)
+ *   CUDASIM_H2D_GBPS, CUDASIM_D2H_GBPS, CUDASIM_KERNEL_US, CUDASIM_HOST_US,
+ *   CUDASIM_TFLOPS      rates of the virtual clock (25, 25, 5, 1, 100)
+ *   CUDASIM_FAIL        FUNCTION:AFTER:TIMES:ERROR,... as cudasim_fail
+ *
+ * Functions that return int return 0 or an error number of CUDA. All may be
+ * called from any thread, and none before or instead of the runtime's own.
+ */
+#ifndef EBBTIDE_TESTS_CUDASIM_CONTROL_H_
+#define EBBTIDE_TESTS_CUDASIM_CONTROL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* When queued work runs. All five are orders that a device might choose. */
+enum CudasimSchedule {
+  CUDASIM_EAGER = 0,  /* at once, as a naive fake does: hides every race */
+  CUDASIM_ONTIME = 1, /* when its end on the virtual clock has passed */
+  CUDASIM_LATE = 2,   /* when somebody waits for it, and no earlier */
+  CUDASIM_RACE = 3,   /* default stream late, every other as early as it may */
+  CUDASIM_RANDOM = 4, /* by the toss of a seeded coin */
+};
+
+struct CudasimStats {
+  uint64_t device_bytes, device_peak, device_allocations, live_allocations;
+  uint64_t pinned_bytes, pinned_peak;
+  uint64_t kernels, copies, copied_bytes, memsets;
+  uint64_t pending, executed;
+  uint64_t out_of_bounds;
+  uint64_t hazards;
+  uint64_t now_ns; /* the host's virtual clock */
+};
+
+void cudasim_stats(struct CudasimStats* out);
+/* Of every device; what is allocated beyond it stays. */
+void cudasim_set_capacity(uint64_t bytes);
+void cudasim_set_schedule(int schedule);
+void cudasim_set_seed(uint64_t seed);
+void cudasim_set_rates(double h2d_gbps, double d2h_gbps, double kernel_us,
+                       double host_us);
+/* Byte that fresh device and pinned memory is filled with; -1 for none. */
+void cudasim_set_poison(int byte);
+/* The host computes for so long. */
+void cudasim_advance_ns(uint64_t ns);
+
+/* After `after` more calls, `times` calls of `function` (-1: all) fail. */
+void cudasim_fail(const char* function, int64_t after, int64_t times,
+                  int error);
+uint64_t cudasim_calls(const char* function);
+
+/* Device bytes as they are now, whatever is still queued. */
+int cudasim_peek(const void* device, void* out, size_t size);
+int cudasim_poke(void* device, const void* in, size_t size);
+/* The host's address of device bytes; host addresses are their own. NULL where
+ * [device, device + size) is not all allocated. */
+void* cudasim_bytes(const void* device, size_t size);
+int cudasim_is_pinned(const void* host);
+/* What stream NULL is a name for counts as capturing or not, as any other. */
+int cudasim_is_capturing(void* stream);
+
+/* Bytes that queued work reads or writes. */
+struct CudasimAccess {
+  const void* begin;
+  size_t size;
+  int write;
+};
+/* NOLINTNEXTLINE(modernize-use-using): C has nothing else */
+typedef void (*CudasimFunction)(void* argument);
+struct CudasimWork {
+  const char* name;
+  double ns;                /* on the virtual clock */
+  CudasimFunction function; /* may be NULL; called without locks held */
+  CudasimFunction destroy; /* of the argument; may be called with a lock held */
+  void* argument;
+  const struct CudasimAccess* accesses;
+  size_t access_count;
+};
+/* In stream order, like a kernel. The work runs once, or once per launch of the
+ * graph if the stream is capturing. */
+int cudasim_enqueue(void* stream, const struct CudasimWork* work);
+/* The host waits for the stream, as with cudaStreamSynchronize, but it is no
+ * call of the program's: nothing is counted, and no fault hits it. */
+int cudasim_wait(void* stream);
+
+/* Between begin and end, what this thread copies or sets on the device takes
+ * its time but moves no bytes: somebody else computes them. Pairs nest. */
+void cudasim_shadow_begin(void);
+void cudasim_shadow_end(void);
+
+/* An allocator above the runtime tells what it does with a piece of memory.
+ * From then on an access that is queued while the piece is free, or that is not
+ * ordered behind every access of its last holder, is a hazard: the message
+ * names both accesses, and the device fails (cudasim_break). `taken_on` also
+ * names the stream in whose order the piece may be taken again, so that a piece
+ * freed while another stream still uses it is a hazard at once, and poison is
+ * applied to the piece in that stream's order. */
+void cudasim_block_taken(const void* block, size_t size);
+void cudasim_block_taken_on(const void* block, size_t size, void* stream);
+void cudasim_block_freed(const void* block, size_t size);
+/* Message of the n-th hazard, or NULL. */
+const char* cudasim_hazard(size_t n);
+/* Whether a hazard breaks the device (it does by default) or is only noted. */
+void cudasim_set_hazards_fatal(int fatal);
+
+/* From now on every call that does work fails with cudaErrorLaunchFailure, for
+ * which cudaGetErrorString returns the first message. */
+void cudasim_break(const char* message);
+const char* cudasim_broken(void); /* that message, or NULL */
+void cudasim_mend(void);          /* forgets it, and all blocks and hazards */
+
+/* The simulated driver's function of that name, or NULL. */
+void* cudasim_driver_symbol(const char* name);
+/* Called by generated stubs: says once that `function` is not simulated. */
+int cudasim_missing(const char* function);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* EBBTIDE_TESTS_CUDASIM_CONTROL_H_ */

@@ -1,0 +1,150 @@
+"""The simulated CUDA runtime in this process. Import it before torch.
+
+The dynamic loader takes for torch's libcudart.so.13 whatever is loaded under
+that name. So loading the stand-ins first is all there is to it; with LD_PRELOAD
+they are there already. tests/cudasim/control.h says what each function does.
+"""
+
+import ctypes
+import dataclasses
+import os
+import sys
+from pathlib import Path
+
+SCHEDULES = ("eager", "ontime", "late", "race", "random")
+_SONAMES = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcuda.so.1")
+_BUILT = Path(__file__).parents[2] / "build" / "release" / "tests" / "cudasim" / "lib"
+LIBRARIES = Path(os.environ.get("CUDASIM_LIB", _BUILT))
+
+
+@dataclasses.dataclass
+class Stats:
+    """Counters since the start; bytes and virtual nanoseconds."""
+
+    device_bytes: int
+    device_peak: int
+    device_allocations: int
+    live_allocations: int
+    pinned_bytes: int
+    pinned_peak: int
+    kernels: int
+    copies: int
+    copied_bytes: int
+    memsets: int
+    pending: int
+    executed: int
+    out_of_bounds: int
+    hazards: int
+    now_ns: int
+
+
+def _load() -> ctypes.CDLL:
+    if "torch" in sys.modules and "LD_PRELOAD" not in os.environ:
+        raise ImportError("cudasim must be imported before torch")
+    libraries = [
+        ctypes.CDLL(str(LIBRARIES / name), mode=ctypes.RTLD_GLOBAL) for name in _SONAMES
+    ]
+    runtime = libraries[0]
+    pointer, size, double = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_double
+    number, text = ctypes.c_int64, ctypes.c_char_p
+    runtime.cudasim_set_capacity.argtypes = [number]
+    runtime.cudasim_set_seed.argtypes = [number]
+    runtime.cudasim_set_rates.argtypes = [double] * 4
+    runtime.cudasim_advance_ns.argtypes = [number]
+    runtime.cudasim_fail.argtypes = [text, number, number, ctypes.c_int]
+    runtime.cudasim_calls.argtypes = [text]
+    runtime.cudasim_calls.restype = ctypes.c_uint64
+    runtime.cudasim_peek.argtypes = [pointer, pointer, size]
+    runtime.cudasim_hazard.argtypes = [size]
+    runtime.cudasim_hazard.restype = text
+    runtime.cudasim_broken.restype = text
+    return runtime
+
+
+runtime = _load()
+
+
+def stats() -> Stats:
+    fields = dataclasses.fields(Stats)
+    values = (ctypes.c_uint64 * len(fields))()
+    runtime.cudasim_stats(values)
+    return Stats(*values)
+
+
+def set_schedule(name: str, seed: int = 1) -> None:
+    runtime.cudasim_set_schedule(SCHEDULES.index(name))
+    runtime.cudasim_set_seed(seed)
+
+
+def set_rates(
+    h2d_gbps: float = 25, d2h_gbps: float = 25, kernel_us: float = 5, host_us: float = 1
+) -> None:
+    runtime.cudasim_set_rates(h2d_gbps, d2h_gbps, kernel_us, host_us)
+
+
+def set_capacity(size: int) -> None:
+    runtime.cudasim_set_capacity(size)
+
+
+def set_poison(byte: int | None) -> None:
+    runtime.cudasim_set_poison(-1 if byte is None else byte)
+
+
+def advance(nanoseconds: int) -> None:
+    runtime.cudasim_advance_ns(nanoseconds)
+
+
+def fail(function: str, *, after: int = 0, times: int = 1, error: int = 2) -> None:
+    runtime.cudasim_fail(function.encode(), after, times, error)
+
+
+def calls(function: str) -> int:
+    return int(runtime.cudasim_calls(function.encode()))
+
+
+def peek(address: int, size: int) -> bytes:
+    """Device bytes as they are now, whatever is still queued."""
+    out = ctypes.create_string_buffer(size)
+    if runtime.cudasim_peek(address, out, size):
+        raise ValueError(f"{size} bytes at {address:#x} are not allocated")
+    return out.raw
+
+
+def hazards() -> list[str]:
+    messages = []
+    while message := runtime.cudasim_hazard(len(messages)):
+        messages.append(message.decode())
+    return messages
+
+
+def set_hazards_fatal(fatal: bool) -> None:
+    runtime.cudasim_set_hazards_fatal(int(fatal))
+
+
+def broken() -> str | None:
+    message = runtime.cudasim_broken()
+    return message.decode() if message else None
+
+
+def mend() -> None:
+    runtime.cudasim_mend()
+
+
+class Exact:
+    """Computes what torch runs on the device (exact.h). Needs torch loaded."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(str(LIBRARIES / "libcudasim_exact.so"))
+        self._library.cudasim_exact_ops.restype = ctypes.c_uint64
+        self._library.cudasim_exact_install()
+
+    def watch_blocks(self) -> None:
+        """Reports what torch's allocator takes and frees; needs a first tensor."""
+        self._library.cudasim_exact_watch_blocks()
+
+    def enable(self, enabled: bool) -> None:
+        self._library.cudasim_exact_enable(int(enabled))
+
+    @property
+    def ops(self) -> int:
+        return int(self._library.cudasim_exact_ops())

@@ -1,0 +1,38 @@
+// What the environment sets (control.h lists the variables).
+#ifndef EBBTIDE_TESTS_CUDASIM_SETTINGS_H_
+#define EBBTIDE_TESTS_CUDASIM_SETTINGS_H_
+
+#include <string>
+
+#include "tests/cudasim/heap.h"
+#include "tests/cudasim/queue.h"
+
+namespace cudasim {
+
+inline constexpr int kMaxDevices = 8;
+
+// Of the virtual clock.
+struct Rates {
+  double h2d_gbps = 25;
+  double d2h_gbps = 25;
+  double kernel_us = 5;
+  double host_us = 1;
+  double tflops = 100;
+};
+
+struct Settings {
+  HeapOptions heap;
+  Rates rates;
+  Schedule schedule = Schedule::kLate;
+  uint64_t seed = 1;
+  int compute_capability = 80;
+  int multiprocessors = 108;
+  std::string faults;
+
+  // Ends the process at a value that makes no sense, which it names.
+  static Settings FromEnvironment();
+};
+
+}  // namespace cudasim
+
+#endif  // EBBTIDE_TESTS_CUDASIM_SETTINGS_H_

@@ -1,0 +1,84 @@
+#include "tests/cudasim/simulator.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace cudasim {
+namespace {
+
+// Of a product, before its arithmetic: launch and first loads.
+constexpr double kProductNs = 3000;
+// What the program passes for a default stream: cudaStreamLegacy and
+// cudaStreamPerThread. The latter is taken for the former, as without the
+// compiler's switch for it.
+constexpr uintptr_t kLegacyHandle = 1;
+constexpr uintptr_t kPerThreadHandle = 2;
+
+}  // namespace
+
+Simulator& Simulator::Get() {
+  static auto* const simulator = new Simulator(Settings::FromEnvironment());
+  return *simulator;
+}
+
+Simulator::Simulator(const Settings& given)
+    : settings(given), heap(given.heap), queue(given.heap.devices) {
+  queue.set_schedule(settings.schedule);
+  queue.set_seed(settings.seed);
+  if (!calls.FailAll(settings.faults)) {
+    fprintf(stderr, "cudasim: CUDASIM_FAIL=%s makes no sense\n",
+            settings.faults.c_str());
+    abort();
+  }
+}
+
+const char* Simulator::Intern(const std::string& name) {
+  return interned.insert(name).first->c_str();
+}
+
+void Simulator::Break(const std::string& message) {
+  if (broken == nullptr) broken = Intern(message);
+}
+
+OpRef Simulator::Push(Stream* stream, Work work, Lock& lock) {
+  OpRef op = queue.Push(stream, std::move(work), lock);
+  if (!op) return op;
+  const std::string hazard = hazards.Check(*op);
+  if (!hazard.empty() && hazards_fatal) Break(hazard);
+  return op;
+}
+
+Nanos Simulator::MatrixTime(double flop) const {
+  return static_cast<Nanos>(kProductNs + flop / settings.rates.tflops / 1e3);
+}
+
+ThreadState& Thread() {
+  static thread_local ThreadState state;
+  return state;
+}
+
+Call::Call(const char* function, bool works)
+    : simulator_(Simulator::Get()), lock_(simulator_.mutex) {
+  if (function == nullptr) return;
+  simulator_.queue.Pass(
+      static_cast<Nanos>(simulator_.settings.rates.host_us * 1e3));
+  error_ = simulator_.calls.Enter(function);
+  if (error_ == 0 && works && Queue::InHostFunction()) {
+    error_ = static_cast<int>(Error::kNotPermitted);
+  }
+  if (error_ == 0 && works && simulator_.broken != nullptr) {
+    error_ = static_cast<int>(Error::kLaunchFailure);
+  }
+}
+
+Stream* Call::StreamOf(const void* handle) const {
+  const auto number = reinterpret_cast<uintptr_t>(handle);
+  if (number == 0 || number == kLegacyHandle || number == kPerThreadHandle) {
+    return simulator_.queue.legacy(Thread().device);
+  }
+  auto* const stream = static_cast<Stream*>(const_cast<void*>(handle));
+  return simulator_.queue.Has(stream) ? stream : nullptr;
+}
+
+}  // namespace cudasim

@@ -1,0 +1,90 @@
+// The simulated machine: heap, streams, faults and hazards behind one lock.
+#ifndef EBBTIDE_TESTS_CUDASIM_SIMULATOR_H_
+#define EBBTIDE_TESTS_CUDASIM_SIMULATOR_H_
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tests/cudasim/calls.h"
+#include "tests/cudasim/error.h"
+#include "tests/cudasim/hazards.h"
+#include "tests/cudasim/heap.h"
+#include "tests/cudasim/host_memory.h"
+#include "tests/cudasim/queue.h"
+#include "tests/cudasim/settings.h"
+
+namespace cudasim {
+
+// A variable that a program has on each device.
+struct DeviceVariable {
+  size_t size = 0;
+  std::vector<void*> addresses;
+};
+
+struct Simulator {
+  // Never destroyed: threads of the program outlive main.
+  static Simulator& Get();
+
+  explicit Simulator(const Settings& settings);
+
+  // The message stays for good; `name` may be a temporary.
+  const char* Intern(const std::string& name);
+  // The first message counts.
+  void Break(const std::string& message);
+  // Queues the work, and looks for hazards.
+  OpRef Push(Stream* stream, Work work, Lock& lock);
+  Nanos MatrixTime(double flop) const;
+
+  Settings settings;
+  std::mutex mutex;
+  Heap heap;
+  HostMemory host;
+  Queue queue;
+  Calls calls;
+  Hazards hazards;
+  bool hazards_fatal = true;
+  uint64_t blocks_taken = 0;
+  uint64_t kernels = 0;
+  uint64_t copies = 0;
+  uint64_t copied_bytes = 0;
+  uint64_t memsets = 0;
+  uint64_t out_of_bounds = 0;
+  const char* broken = nullptr;
+  std::unordered_map<const void*, const char*> kernel_names;  // by host stub
+  std::unordered_map<const void*, DeviceVariable> variables;
+  std::set<std::string> interned;
+};
+
+// The device of this thread, and whether its device writes move no bytes.
+struct ThreadState {
+  int device = 0;
+  int shadowed = 0;
+  int last_error = 0;
+};
+ThreadState& Thread();
+
+// One call of the program: takes the lock, counts, lets the host's clock go on,
+// and says whether the call is to fail.
+class Call {
+ public:
+  // A null name only takes the lock. A call that does no work on the device, as
+  // cudaGetDevice, succeeds on a broken one.
+  explicit Call(const char* function, bool works = true);
+  int error() const { return error_; }
+  Simulator* operator->() const { return &simulator_; }
+  Lock& lock() { return lock_; }
+  // The program's handle of a stream; null if there is no such stream.
+  Stream* StreamOf(const void* handle) const;
+
+ private:
+  Simulator& simulator_;
+  Lock lock_;
+  int error_ = 0;
+};
+
+}  // namespace cudasim
+
+#endif  // EBBTIDE_TESTS_CUDASIM_SIMULATOR_H_
