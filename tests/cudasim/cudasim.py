@@ -111,7 +111,7 @@ def peek(address: int, size: int) -> bytes:
 
 
 def hazards() -> list[str]:
-    messages = []
+    messages: list[str] = []
     while message := runtime.cudasim_hazard(len(messages)):
         messages.append(message.decode())
     return messages
