@@ -47,7 +47,12 @@ header() {
   local flags=(-std=c++20 -fsyntax-only -Wall -Wextra -Werror -I.
     '-DEBBTIDE_TEST_DATA=""')
   local torch=.venv/lib/python3*/site-packages/torch/include
+  local cuda=.venv/lib/python3*/site-packages/nvidia/cu13/include
   case $1 in
+    tests/cudasim/*)
+      # shellcheck disable=SC2206  # the patterns are meant to expand
+      local roots=($torch $cuda)
+      flags+=(-DNDEBUG -isystem "${roots[0]}" -isystem "${roots[1]}") ;;
     hooks/* | */torch_*)
       # shellcheck disable=SC2206  # the pattern is meant to expand
       local roots=($torch)
