@@ -19,7 +19,10 @@ inline double ProductNs(double m, double n, double k, double batch = 1) {
   return kStartNs + 2 * m * n * k * batch / tflops / 1e3;
 }
 
+// Returns 0 or an error.
 inline int QueueProduct(void* stream, const char* name, double ns) {
+  const int error = cudasim_enter(name);
+  if (error != 0) return error;
   const CudasimWork work{name, ns, nullptr, nullptr, nullptr, nullptr, 0};
   return cudasim_enqueue(stream, &work);
 }

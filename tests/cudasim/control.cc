@@ -143,15 +143,13 @@ void* cudasim_bytes(const void* device, size_t size) {
   return heap.Bytes(device);
 }
 
-int cudasim_is_pinned(const void* host) {
-  return Call(nullptr)->host.IsPinned(host) ? 1 : 0;
-}
-
 int cudasim_is_capturing(void* handle) {
   const Call call(nullptr);
   const Stream* const stream = call.StreamOf(handle);
   return stream != nullptr && stream->capture ? 1 : 0;
 }
+
+int cudasim_enter(const char* function) { return Call(function).error(); }
 
 int cudasim_enqueue(void* handle, const CudasimWork* given) {
   Call call(nullptr);
@@ -188,7 +186,12 @@ void cudasim_block_taken(const void* block, size_t size) {
 
 void cudasim_block_taken_on(const void* block, size_t size, void* stream) {
   Call call(nullptr);
-  Take(&call, block, size, call.StreamOf(stream));
+  // A default stream's handle does not say of which device.
+  const int device = call->heap.DeviceOf(block);
+  Stream* const owner = stream == nullptr && device >= 0
+                            ? call->queue.legacy(device)
+                            : call.StreamOf(stream);
+  Take(&call, block, size, owner);
 }
 
 void cudasim_block_freed(const void* block, size_t) {

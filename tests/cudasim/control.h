@@ -73,8 +73,6 @@ int cudasim_poke(void* device, const void* in, size_t size);
 /* The host's address of device bytes; host addresses are their own. NULL where
  * [device, device + size) is not all allocated. */
 void* cudasim_bytes(const void* device, size_t size);
-int cudasim_is_pinned(const void* host);
-/* What stream NULL is a name for counts as capturing or not, as any other. */
 int cudasim_is_capturing(void* stream);
 
 /* Bytes that queued work reads or writes. */
@@ -127,6 +125,9 @@ void cudasim_break(const char* message);
 const char* cudasim_broken(void); /* that message, or NULL */
 void cudasim_mend(void);          /* forgets it, and all blocks and hazards */
 
+/* For the other stand-ins. A call of `function`, which is counted, takes the
+ * host's time and may be told to fail: returns its error. */
+int cudasim_enter(const char* function);
 /* The simulated driver's function of that name, or NULL. */
 void* cudasim_driver_symbol(const char* name);
 /* Called by generated stubs: says once that `function` is not simulated. */

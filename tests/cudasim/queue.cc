@@ -6,7 +6,6 @@
 namespace cudasim {
 namespace {
 
-// NOLINTNEXTLINE(google-runtime-int): a flag per thread
 thread_local bool in_host_function = false;
 
 bool WaitsDone(const Op& op) {
@@ -48,6 +47,7 @@ bool Queue::Has(const Stream* stream) const {
 
 OpRef Queue::Push(Stream* stream, Work work, Lock& lock) {
   if (stream->capture) {
+    work.accesses.clear();
     stream->capture->work.push_back(std::move(work));
     return nullptr;
   }
@@ -66,7 +66,7 @@ OpRef Queue::Push(Stream* stream, Work work, Lock& lock) {
   op->behind = OrderOf(stream);
   op->id = {stream->id, ++stream->pushed};
   op->waits = std::exchange(stream->waits, {});
-  Schedule1(op.get());
+  GiveTime(op.get());
   stream->last = op;
   stream->queued.push_back(op);
   if (schedule_ == Schedule::kEager) Drain(op, lock);
@@ -77,8 +77,8 @@ OpRef Queue::Push(Stream* stream, Work work, Lock& lock) {
   return op;
 }
 
-// Gives the op its time on the virtual clock.
-void Queue::Schedule1(Op* op) {
+// On the virtual clock.
+void Queue::GiveTime(Op* op) {
   Stream& stream = *op->stream;
   Nanos start = std::max(now_, stream.free_at);
   for (const OpRef& wait : op->waits) start = std::max(start, wait->end);

@@ -64,7 +64,8 @@ struct Op {
 };
 using OpRef = std::shared_ptr<Op>;
 
-// What a capture has collected so far.
+// What a capture has collected so far. Its work has no accesses: allocators
+// keep a graph's memory for its launches, though they call it free.
 struct Capture {
   uint64_t id;
   Stream* origin;
@@ -128,7 +129,7 @@ class Queue {
   static bool InHostFunction();
 
  private:
-  void Schedule1(Op* op);
+  void GiveTime(Op* op);
   void RunFront(Stream* stream, Lock& lock);
   void DrainUntil(Nanos time, Lock& lock);
   void RunAhead(Lock& lock);

@@ -15,6 +15,7 @@ struct CUgraphExec_st {
 using cudasim::Call;
 using cudasim::Error;
 using cudasim::NotSimulated;
+using cudasim::Pass;
 using cudasim::Report;
 using cudasim::Stream;
 
@@ -22,7 +23,8 @@ extern "C" {
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle,
                                   cudaStreamCaptureStatus* status) {
-  const Call call(nullptr);
+  const Call call(__func__, false);
+  if (call.error()) return Report(call.error());
   const Stream* const stream = call.StreamOf(handle);
   if (stream == nullptr) return Report(Error::kInvalidResourceHandle);
   *status = stream->capture ? cudaStreamCaptureStatusActive
@@ -100,25 +102,25 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t handle) {
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t*,
                               size_t* count) {
   *count = graph->work.size();
-  return cudaSuccess;
+  return Pass(__func__);
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
-  return cudaSuccess;
+  return Pass(__func__);
 }
 
 // Launches that are still queued hold copies of what they run.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   delete graph;
-  return cudaSuccess;
+  return Pass(__func__);
 }
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   static thread_local cudaStreamCaptureMode current =
       cudaStreamCaptureModeGlobal;
   std::swap(*mode, current);
-  return cudaSuccess;
+  return Pass(__func__);
 }
 
 cudaError_t cudaGraphDebugDotPrint(cudaGraph_t, const char*, unsigned) {

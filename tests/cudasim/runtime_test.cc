@@ -45,6 +45,19 @@ TEST_F(RuntimeTest, APinnedCopyReadsItsSourceWhenItRuns) {
   EXPECT_EQ(byte, 2);
 }
 
+TEST_F(RuntimeTest, PeekAndPokeReachTheBytesAtOnce) {
+  const char in = 9;
+  char out = 0;
+  ASSERT_EQ(cudasim_poke(device_, &in, 1), 0);
+  ASSERT_EQ(cudasim_peek(device_, &out, 1), 0);
+  EXPECT_EQ(out, 9);
+  EXPECT_EQ(*static_cast<char*>(cudasim_bytes(device_, 1)), 9);
+  char* const beyond = static_cast<char*>(device_) + (1 << 21);
+  EXPECT_EQ(cudasim_bytes(beyond, 1), nullptr);
+  EXPECT_EQ(cudasim_peek(beyond, &out, 1), cudaErrorInvalidValue);
+  EXPECT_EQ(cudasim_bytes(host_, 1), host_);
+}
+
 TEST_F(RuntimeTest, APageableCopyIsStaged) {
   std::vector<char> mine(kSize, 1);
   ASSERT_EQ(
@@ -194,6 +207,22 @@ TEST_F(RuntimeTest, UseAfterFreeBreaksTheDeviceAndNamesBothAccesses) {
             std::string::npos);
   EXPECT_EQ(cudasim_hazard(1), nullptr);
   cudasim_set_hazards_fatal(1);
+}
+
+TEST_F(RuntimeTest, AGraphMayUseBlocksThatItsCaptureFreed) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t launchable = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(side_, cudaStreamCaptureModeGlobal), 0);
+  cudasim_block_taken_on(device_, kSize, side_);
+  ASSERT_EQ(cudaMemsetAsync(device_, 1, kSize, side_), 0);
+  cudasim_block_freed(device_, kSize);
+  ASSERT_EQ(cudaStreamEndCapture(side_, &graph), 0);
+  ASSERT_EQ(cudaGraphInstantiate(&launchable, graph, 0), 0);
+  EXPECT_EQ(cudaGraphLaunch(launchable, side_), 0);
+  EXPECT_EQ(cudaStreamSynchronize(side_), 0);
+  EXPECT_EQ(cudasim_broken(), nullptr);
+  EXPECT_EQ(cudaGraphExecDestroy(launchable), 0);
+  EXPECT_EQ(cudaGraphDestroy(graph), 0);
 }
 
 TEST_F(RuntimeTest, PoisonReachesReusedMemoryInStreamOrder) {

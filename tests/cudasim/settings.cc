@@ -79,7 +79,6 @@ Settings Settings::FromEnvironment() {
   ReadDouble("CUDASIM_D2H_GBPS", &s.rates.d2h_gbps);
   ReadDouble("CUDASIM_KERNEL_US", &s.rates.kernel_us);
   ReadDouble("CUDASIM_HOST_US", &s.rates.host_us);
-  ReadDouble("CUDASIM_TFLOPS", &s.rates.tflops);
   if (const char* faults = getenv("CUDASIM_FAIL")) s.faults = faults;
   return s;
 }

@@ -17,7 +17,6 @@ struct Rates {
   double d2h_gbps = 25;
   double kernel_us = 5;
   double host_us = 1;
-  double tflops = 100;
 };
 
 struct Settings {

@@ -7,8 +7,6 @@
 namespace cudasim {
 namespace {
 
-// Of a product, before its arithmetic: launch and first loads.
-constexpr double kProductNs = 3000;
 // What the program passes for a default stream: cudaStreamLegacy and
 // cudaStreamPerThread. The latter is taken for the former, as without the
 // compiler's switch for it.
@@ -47,10 +45,6 @@ OpRef Simulator::Push(Stream* stream, Work work, Lock& lock) {
   const std::string hazard = hazards.Check(*op);
   if (!hazard.empty() && hazards_fatal) Break(hazard);
   return op;
-}
-
-Nanos Simulator::MatrixTime(double flop) const {
-  return static_cast<Nanos>(kProductNs + flop / settings.rates.tflops / 1e3);
 }
 
 ThreadState& Thread() {

@@ -36,7 +36,6 @@ struct Simulator {
   void Break(const std::string& message);
   // Queues the work, and looks for hazards.
   OpRef Push(Stream* stream, Work work, Lock& lock);
-  Nanos MatrixTime(double flop) const;
 
   Settings settings;
   std::mutex mutex;

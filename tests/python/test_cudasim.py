@@ -136,6 +136,7 @@ def test_faults_surface_as_torchs_own_errors() -> None:
         "malloc": [1, 0],  # one retry, no out-of-memory error
         "pinning": "AcceleratorError",
         "copying": "AcceleratorError",
+        "multiplying": "RuntimeError",
         "after": [1.0, 1.0, 1.0, 1.0],
     }
 
@@ -177,7 +178,7 @@ def test_a_replay_that_no_dispatch_mode_sees_is_computed() -> None:
 
 
 def test_a_graph_is_computed_at_each_replay() -> None:
-    assert simulated("exact", "graph") == [[2.0] * 4, [4.0] * 4]
+    assert simulated("exact", "graph") == [[2.0] * 4, [4.0] * 4, None]
 
 
 def test_what_cannot_be_computed_is_an_error_that_names_the_op() -> None:

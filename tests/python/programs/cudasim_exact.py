@@ -187,18 +187,19 @@ def refused() -> Any:
 
 
 def graph() -> Any:
-    """A captured product is computed anew by each replay."""
+    """A captured product, a freed one behind it, is computed by each replay."""
     x = torch.zeros(4, device="cuda")
+    exact.watch_blocks()
     torch.cuda.synchronize()
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
-        y = x * 2
+        y = (x + 1) * 2 - 2
     values = []
     for value in (1.0, 2.0):
         x.fill_(value)
         captured.replay()
         values.append(y.cpu().tolist())
-    return values
+    return [*values, cudasim.broken()]
 
 
 def random() -> Any:

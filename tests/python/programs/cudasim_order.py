@@ -211,7 +211,11 @@ def faults() -> Any:
     pinning = raised(lambda: torch.empty(50 * MIB, dtype=torch.uint8, pin_memory=True))
     cudasim.fail("cudaMemcpyAsync", error=719)
     copying = raised(lambda: torch.ones(4).to("cuda"))
+    a = torch.ones(64, 64, device="cuda")
+    cudasim.fail("cublasSgemm_v2", error=13)
+    multiplying = raised(lambda: a @ a)
     return {
+        "multiplying": multiplying,
         "malloc": [after[name] - before[name] for name in names],
         "pinning": pinning,
         "copying": copying,
