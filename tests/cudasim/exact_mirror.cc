@@ -113,7 +113,7 @@ void Mirror::Run() const {
   TORCH_CHECK(stack.size() == results.size(),
               "the CPU computes another number of results");
   for (size_t i = 0; i < results.size(); ++i) {
-    if (!fresh[i]) continue;
+    if (!fresh[i] || !Wanted(i)) continue;
     const std::vector<at::Tensor> computed = TensorsOf(stack[i]);
     const Images& images = results[i].images;
     TORCH_CHECK(computed.size() == images.size() || images.empty(),
@@ -122,6 +122,16 @@ void Mirror::Run() const {
       Write(images[k], computed[k], &canvas);
     }
   }
+}
+
+bool Mirror::Wanted(size_t result) const {
+  const auto& schema = info->op.schema().arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (schema[i].name() != "output_mask") continue;
+    const auto mask = arguments[i].value.toBoolList();
+    return result >= mask.size() || mask[result];
+  }
+  return true;
 }
 
 torch::jit::Stack Mirror::CpuArguments(Canvas* canvas) const {

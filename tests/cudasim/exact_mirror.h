@@ -43,6 +43,8 @@ struct Mirror {
  private:
   torch::jit::Stack CpuArguments(Canvas* canvas) const;
   void Call(torch::jit::Stack* stack) const;
+  // The device may make gradients that nobody asked for.
+  bool Wanted(size_t result) const;
 };
 
 }  // namespace cudasim

@@ -51,6 +51,34 @@ void SoftmaxBackward(const c10::OperatorHandle& op, Stack* stack,
   stack->at(0) = stack->at(0).toTensor().to(wanted);
 }
 
+// The device keeps the statistics of half inputs in float. The CPU's kernels
+// make them in the type of the weights and want them back so; the way through
+// float loses no bit.
+template <int kFirstStatistic, int kWeight>
+void NormBackward(const c10::OperatorHandle& op, Stack* stack,
+                  const Generator&) {
+  const at::ScalarType type =
+      TensorOr(stack->at(kWeight), stack->at(1).toTensor()).scalar_type();
+  for (const int i : {kFirstStatistic, kFirstStatistic + 1}) {
+    const at::Tensor statistic = TensorOr(stack->at(i), {});
+    if (statistic.defined()) stack->at(i) = statistic.to(type);
+  }
+  op.callBoxed(stack);
+}
+
+// Where it does not train, the device gives out the running statistics that it
+// used, and the CPU nothing.
+void BatchNorm(const c10::OperatorHandle& op, Stack* stack, const Generator&) {
+  const bool training = stack->at(5).toBool();
+  const at::Tensor mean = TensorOr(stack->at(3), {});
+  const at::Tensor variance = TensorOr(stack->at(4), {});
+  const double epsilon = stack->at(7).toDouble();
+  op.callBoxed(stack);
+  if (training) return;
+  stack->at(1) = mean;
+  stack->at(2) = variance.add(epsilon).rsqrt();
+}
+
 // The products come without biases; the activated gates are kept for the
 // backward pass.
 void LstmCell(const c10::OperatorHandle&, Stack* stack, const Generator&) {
@@ -147,6 +175,10 @@ Rule RuleFor(const std::string& name) {
       {"aten::_log_softmax", Softmax<2>},
       {"aten::_softmax_backward_data", SoftmaxBackward},
       {"aten::_log_softmax_backward_data", SoftmaxBackward},
+      {"aten::native_layer_norm_backward", NormBackward<3, 5>},
+      {"aten::native_group_norm_backward", NormBackward<2, 4>},
+      {"aten::native_batch_norm_backward", NormBackward<5, 2>},
+      {"aten::native_batch_norm", BatchNorm},
       {"aten::_thnn_fused_lstm_cell", LstmCell},
       {"aten::_thnn_fused_lstm_cell_backward_impl", LstmCellBackward},
       {"aten::_thnn_fused_gru_cell", GruCell},

@@ -96,7 +96,7 @@ TEST(HeapTest, NeighbouringMappingsCountAsOne) {
   Heap heap(Small(8 * kMiB));
   void* space = nullptr;
   ASSERT_EQ(heap.Reserve(8 * kMiB, &space), Error::kNone);
-  for (int i = 0; i < 2; ++i) {
+  for (size_t i = 0; i < 2; ++i) {
     uint64_t handle = 0;
     ASSERT_EQ(heap.CreateHandle(0, 2 * kMiB, &handle), Error::kNone);
     ASSERT_EQ(

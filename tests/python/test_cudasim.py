@@ -195,6 +195,13 @@ def test_what_cannot_be_computed_is_an_error_that_names_the_op() -> None:
     }
 
 
+def test_use_of_a_freed_block_is_an_error_that_names_both() -> None:
+    said = simulated("exact", "freed")
+    assert said.startswith("CUDA error: block ")
+    assert "was freed for stream 1" in said
+    assert "not ordered behind aten::mul_.Tensor (writes on stream" in said
+
+
 def test_random_ops_repeat_with_the_generators_state() -> None:
     result = simulated("exact", "random")
     assert len(result["draws"]) == 11
@@ -205,19 +212,21 @@ def test_random_ops_repeat_with_the_generators_state() -> None:
 
 def test_single_ops_and_their_gradients_have_the_bits_of_the_cpu() -> None:
     result = simulated("numbers", "ops")
-    assert result["cases"] == 40
+    assert result["cases"] == 44
     assert result["differ"] == []
 
 
 def test_autocast_is_computed_in_the_type_it_chose() -> None:
-    assert simulated("exact", "autocast") == ["torch.bfloat16", True, True]
+    expected = ["torch.bfloat16", True, True, 1024.0, None]
+    assert simulated("exact", "autocast") == expected
 
 
 def test_the_jobs_models_train_with_the_bits_of_the_cpu() -> None:
     result = simulated("numbers", "jobs")
     assert result["broken"] is None
-    # The device has a fused cell, which adds the biases last.
-    assert 0 < result["differences"].pop("lstm") < 1e-5
+    # The device has fused cells, which add the biases last.
+    for recurrent in ("lstm", "gru"):
+        assert 0 < result["differences"].pop(recurrent) < 1e-5
     assert result["differences"] == dict.fromkeys(
         ("gpt", "encdec", "resnet", "unet", "vit"), 0.0
     )

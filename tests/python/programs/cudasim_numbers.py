@@ -85,6 +85,22 @@ def lstm_job() -> Job:
     return lstm.Writer(32, 2), loss
 
 
+class Gru(nn.Module):
+    """As the LSTM of bench/jobs, with the other cell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(256, 16)
+        self.gru = nn.GRU(16, 256, batch_first=True)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.gru(self.tokens(tokens))[0]
+
+
+def gru_job() -> Job:
+    return Gru(), lstm_job()[1]
+
+
 def pictures(model: nn.Module, classes: int, pixels: int, dense: bool) -> Job:
     def loss(network: nn.Module, device: str) -> Tensor:
         x = torch.randn(2, 3, pixels, pixels, device="cpu").to(device)
@@ -111,6 +127,7 @@ def jobs() -> Any:
         "gpt": gpt_job,
         "encdec": translator_job,
         "lstm": lstm_job,
+        "gru": gru_job,
         "resnet": resnet_job,
         "unet": lambda: pictures(unet.UNet(8, 3), 2, 32, True),
         "vit": vit_job,
@@ -153,6 +170,16 @@ CASES: dict[str, Callable[[Inputs], Tensor]] = {
     "layer_norm": lambda t: nnf.layer_norm(t.x, (8,)),
     "group_norm": lambda t: nnf.group_norm(t.x[:, :, None], 4),
     "batch_norm": lambda t: nnf.batch_norm(t.x, None, None, training=True),
+    "batch_norm with its running statistics": lambda t: nnf.batch_norm(
+        t.x, t.x.detach()[0], t.x.detach()[1].square()
+    ),
+    "half layer_norm": lambda t: nnf.layer_norm(
+        t.x.bfloat16(), (8,), t.x[0].bfloat16(), t.x[1].bfloat16()
+    ),
+    "half group_norm": lambda t: nnf.group_norm(t.x.bfloat16()[:, :, None], 4),
+    "half batch_norm": lambda t: nnf.batch_norm(
+        t.x.bfloat16(), None, None, t.x[0].bfloat16(), training=True
+    ),
     "softmax": lambda t: t.x.softmax(1),
     "log_softmax": lambda t: t.x.log_softmax(1),
     "half softmax": lambda t: t.x.bfloat16().softmax(1, torch.float32),
