@@ -177,6 +177,11 @@ def test_a_replay_that_no_dispatch_mode_sees_is_computed() -> None:
     assert result["value"] == [0.0, 1.0, 4.0, 9.0]
 
 
+def test_other_threads_streams_and_devices_are_computed() -> None:
+    expected = [80, True, [2.0, 4.0, 6.0, 8.0], None]
+    assert simulated("exact", "elsewhere") == expected
+
+
 def test_a_graph_is_computed_at_each_replay() -> None:
     assert simulated("exact", "graph") == [[2.0] * 4, [4.0] * 4, None]
 

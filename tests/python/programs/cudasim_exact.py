@@ -4,6 +4,7 @@ import cudasim  # isort: skip  # before torch
 import copy
 import json
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -201,6 +202,30 @@ def freed() -> Any:
     except RuntimeError as error:
         return str(error).splitlines()[0]
     return "no error"
+
+
+def elsewhere() -> Any:
+    """Numbers of other threads, other streams and another device."""
+    right = []
+
+    def work(number: int) -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for k in range(20):
+                a = torch.full((64,), float(number), requires_grad=True)
+                b = a.to("cuda", non_blocking=True)
+                (b * k).sin().sum().backward()
+                assert a.grad is not None
+                right.append(torch.allclose(a.grad, (a * k).cos().detach() * k))
+
+    cudasim.set_schedule("random")
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    a = torch.arange(4.0, device="cuda:0")
+    b = (a + 1).to("cuda:1") * torch.full((4,), 2.0, device="cuda:1")
+    return [len(right), all(right), b.to("cuda:0").cpu().tolist(), cudasim.broken()]
 
 
 def graph() -> Any:
