@@ -9,6 +9,7 @@
  * Environment, read at the first call:
  *   CUDASIM_DEVICES     number of devices, 1 to 8 (1)
  *   CUDASIM_MEM         bytes of each, with K, M or G behind (4G)
+ *   CUDASIM_ADDRESSES   bytes of address space (4096G; sanitizers leave less)
  *   CUDASIM_SCHEDULE    eager, ontime, late, race or random (late)
  *   CUDASIM_SEED        of the random schedule (1)
  *   CUDASIM_POISON      byte that fresh memory is filled with (none)

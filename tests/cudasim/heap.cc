@@ -135,7 +135,8 @@ uint64_t Heap::RetainHandle(const void* address) {
 Error Heap::Map(void* address, size_t size, size_t offset, uint64_t handle) {
   const auto found = handles_.find(handle);
   const bool ours = IsDevice(address) && Number(address) % kPageSize == 0;
-  if (found == handles_.end() || !ours || offset + size > found->second.size) {
+  if (found == handles_.end() || !ours || Find(address) != ranges_.end() ||
+      offset + size > found->second.size) {
     return Error::kInvalidValue;
   }
   Handle& held = found->second;

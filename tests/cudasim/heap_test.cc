@@ -77,6 +77,8 @@ TEST(HeapTest, AHandleKeepsItsBytesWhereverItIsMapped) {
   char* const first = static_cast<char*>(space);
   char* const second = first + 4 * kMiB;
   ASSERT_EQ(heap.Map(first, 2 * kMiB, 0, handle), Error::kNone);
+  EXPECT_EQ(heap.Map(first, 2 * kMiB, 0, handle), Error::kInvalidValue);
+  EXPECT_EQ(heap.Map(second, 3 * kMiB, 0, handle), Error::kInvalidValue);
   heap.Bytes(first)[7] = std::byte{42};
   ASSERT_EQ(heap.Map(second, 2 * kMiB, 0, handle), Error::kNone);
   EXPECT_EQ(heap.Bytes(second)[7], std::byte{42});

@@ -67,6 +67,7 @@ Settings Settings::FromEnvironment() {
     Refuse("CUDASIM_DEVICES", getenv("CUDASIM_DEVICES"));
   }
   ReadSize("CUDASIM_MEM", &s.heap.capacity);
+  ReadSize("CUDASIM_ADDRESSES", &s.heap.address_space);
   int poison = -1;
   ReadInt("CUDASIM_POISON", &poison);
   if (poison >= 0) s.heap.poison = static_cast<uint8_t>(poison);

@@ -16,7 +16,7 @@ class SettingsTest : public testing::Test {
   void TearDown() override {
     for (const char* variable :
          {"CUDASIM_MEM", "CUDASIM_DEVICES", "CUDASIM_SCHEDULE",
-          "CUDASIM_POISON", "CUDASIM_H2D_GBPS"}) {
+          "CUDASIM_POISON", "CUDASIM_H2D_GBPS", "CUDASIM_ADDRESSES"}) {
       unsetenv(variable);
     }
   }
@@ -44,7 +44,9 @@ TEST_F(SettingsTest, ReadsNamesAndNumbers) {
   Set("CUDASIM_SCHEDULE", "race");
   Set("CUDASIM_POISON", "0xff");
   Set("CUDASIM_H2D_GBPS", "0.5");
+  Set("CUDASIM_ADDRESSES", "64G");
   const Settings settings = Settings::FromEnvironment();
+  EXPECT_EQ(settings.heap.address_space, uint64_t{64} << 30);
   EXPECT_EQ(settings.schedule, Schedule::kRace);
   EXPECT_EQ(settings.heap.poison, 0xff);
   EXPECT_EQ(settings.rates.h2d_gbps, 0.5);
