@@ -177,6 +177,15 @@ def test_a_replay_that_no_dispatch_mode_sees_is_computed() -> None:
     assert result["value"] == [0.0, 1.0, 4.0, 9.0]
 
 
+def test_races_between_two_kernels_show_as_wrong_bytes() -> None:
+    assert simulated("exact", "streams") == {
+        "read_too_early unguarded": ["late", "race"],
+        "read_too_early guarded": [],
+        "overwritten_too_early unguarded": ["late"],
+        "overwritten_too_early guarded": [],
+    }
+
+
 def test_other_threads_streams_and_devices_are_computed() -> None:
     expected = [80, True, [2.0, 4.0, 6.0, 8.0], None]
     assert simulated("exact", "elsewhere") == expected

@@ -204,6 +204,50 @@ def freed() -> Any:
     return "no error"
 
 
+def read_too_early(wait: bool) -> bool:
+    """A side stream reads what the main one makes: whether its bytes are right."""
+    x = torch.zeros(64, device="cuda")
+    side = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    x.add_(1)
+    if wait:
+        side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    side.synchronize()
+    torch.cuda.synchronize()
+    return y.cpu().tolist() == [2.0] * 64
+
+
+def overwritten_too_early(wait: bool) -> bool:
+    """The main stream overwrites in place what a side one reads."""
+    x = torch.ones(64, device="cuda")
+    side = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        y = x * 2
+    if wait:
+        torch.cuda.current_stream().wait_stream(side)
+    x.zero_()
+    torch.cuda.current_stream().synchronize()
+    torch.cuda.synchronize()
+    return y.cpu().tolist() == [2.0] * 64
+
+
+def streams() -> Any:
+    """For races between two kernels, the schedules whose bytes are wrong."""
+    wrong: dict[str, list[str]] = {}
+    for race in (read_too_early, overwritten_too_early):
+        for wait in (False, True):
+            name = f"{race.__name__} {'guarded' if wait else 'unguarded'}"
+            wrong[name] = []
+            for schedule in ("eager", "ontime", "late", "race"):
+                cudasim.set_schedule(schedule)
+                if not race(wait):
+                    wrong[name].append(schedule)
+    return wrong
+
+
 def elsewhere() -> Any:
     """Numbers of other threads, other streams and another device."""
     right = []
