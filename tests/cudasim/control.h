@@ -20,7 +20,8 @@
  *   CUDASIM_FAIL        FUNCTION:AFTER:TIMES:ERROR,... as cudasim_fail
  *
  * Functions that return int return 0 or an error number of CUDA. All may be
- * called from any thread, and none before or instead of the runtime's own.
+ * called from any thread; queued functions may look at bytes (peek, poke,
+ * bytes) but must not wait for streams.
  */
 #ifndef EBBTIDE_TESTS_CUDASIM_CONTROL_H_
 #define EBBTIDE_TESTS_CUDASIM_CONTROL_H_

@@ -246,7 +246,8 @@ void Recording::Queue() {
       .argument = mirror_.release(),
       .accesses = accesses.data(),
       .access_count = accesses.size()};
-  cudasim_enqueue(stream, &work);
+  TORCH_CHECK(cudasim_enqueue(stream, &work) == 0,
+              "its stream is none of the device's");
   ++ops;
   if (wait) cudasim_wait(stream);
 }
