@@ -11,31 +11,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "allocator/rate.h"
 #include "profiler/detached_thread.h"
 
 namespace ebbtide {
 namespace {
-
-// Weight of the newest copy: the rate follows a change within about 8 copies.
-constexpr double kNewest = 1.0 / 8;
-
-// The ratio of two moving averages, so that a copy counts by its bytes. Written
-// by the lane's thread only.
-class Rate {
- public:
-  void Add(double bytes, double seconds) {
-    const double weight = seconds_ == 0 ? 1 : kNewest;
-    bytes_ += weight * (bytes - bytes_);
-    seconds_ += weight * (seconds - seconds_);
-    per_second_ = bytes_ / seconds_;
-  }
-  double per_second() const { return per_second_; }
-
- private:
-  double bytes_ = 0;
-  double seconds_ = 0;
-  std::atomic<double> per_second_ = 0;
-};
 
 absl::Status Guarded(absl::AnyInvocable<absl::Status()>& copy) {
   try {
