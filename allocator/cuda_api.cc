@@ -1,0 +1,155 @@
+#include "allocator/cuda_api.h"
+
+#include <dlfcn.h>
+
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+
+namespace ebbtide {
+namespace {
+
+// Finds functions by name and remembers the first that is missing.
+class Finder {
+ public:
+  explicit Finder(void* library) : library_(library) {}
+
+  template <typename Function>
+  void Find(const char* name, Function** function) {
+    void* const found = dlsym(library_, name);
+    if (found == nullptr && missing_ == nullptr) missing_ = name;
+    *function = reinterpret_cast<Function*>(found);
+  }
+  const char* missing() const { return missing_; }
+
+ private:
+  void* const library_;
+  const char* missing_ = nullptr;
+};
+
+const char* FindAll(void* library, CudaApi* api) {
+  Finder in(library);
+  in.Find("cudaPeekAtLastError", &api->peek_at_last_error);
+  in.Find("cudaGetLastError", &api->get_last_error);
+  in.Find("cudaGetErrorName", &api->get_error_name);
+  in.Find("cudaGetErrorString", &api->get_error_string);
+  in.Find("cudaGetDevice", &api->get_device);
+  in.Find("cudaSetDevice", &api->set_device);
+  in.Find("cudaDeviceGetAttribute", &api->device_get_attribute);
+  in.Find("cudaHostRegister", &api->host_register);
+  in.Find("cudaHostUnregister", &api->host_unregister);
+  in.Find("cudaStreamCreateWithPriority", &api->stream_create_with_priority);
+  in.Find("cudaStreamDestroy", &api->stream_destroy);
+  in.Find("cudaStreamWaitEvent", &api->stream_wait_event);
+  in.Find("cudaStreamSynchronize", &api->stream_synchronize);
+  in.Find("cudaStreamIsCapturing", &api->stream_is_capturing);
+  in.Find("cudaThreadExchangeStreamCaptureMode",
+          &api->thread_exchange_stream_capture_mode);
+  in.Find("cudaEventCreateWithFlags", &api->event_create_with_flags);
+  in.Find("cudaEventDestroy", &api->event_destroy);
+  in.Find("cudaEventRecord", &api->event_record);
+  in.Find("cudaEventQuery", &api->event_query);
+  in.Find("cudaEventSynchronize", &api->event_synchronize);
+  in.Find("cudaEventElapsedTime", &api->event_elapsed_time);
+  in.Find("cudaMemcpyAsync", &api->memcpy_async);
+  return in.missing();
+}
+
+absl::StatusCode CodeOf(cudaError_t error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return absl::StatusCode::kResourceExhausted;
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorStubLibrary:
+      return absl::StatusCode::kFailedPrecondition;
+    case cudaErrorInvalidValue:
+    case cudaErrorInvalidDevice:
+    case cudaErrorInvalidMemcpyDirection:
+    case cudaErrorInvalidResourceHandle:
+    case cudaErrorHostMemoryAlreadyRegistered:
+    case cudaErrorHostMemoryNotRegistered:
+    case cudaErrorStreamCaptureUnsupported:
+    case cudaErrorStreamCaptureInvalidated:
+    case cudaErrorStreamCaptureUnjoined:
+    case cudaErrorStreamCaptureIsolation:
+    case cudaErrorStreamCaptureImplicit:
+    case cudaErrorCapturedEvent:
+      return absl::StatusCode::kInternal;
+    default:
+      return absl::StatusCode::kUnavailable;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<const CudaApi*> CudaApi::Loaded() {
+  static std::mutex mutex;
+  static const CudaApi* loaded = nullptr;
+  std::lock_guard lock(mutex);
+  if (loaded != nullptr) return loaded;
+  for (const char* name : {"libcudart.so.13", "libcudart.so.12"}) {
+    void* const library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) continue;
+    // Held for ever: who unloads the runtime must not take these along.
+    CudaApi api = {};
+    if (const char* missing = FindAll(library, &api)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(name, " has no ", missing));
+    }
+    return loaded = new CudaApi(api);
+  }
+  return absl::FailedPreconditionError(
+      "no CUDA runtime is loaded (libcudart.so.13 or libcudart.so.12)");
+}
+
+absl::Status CudaStatus(const CudaApi& api, cudaError_t result,
+                        const char* call) {
+  if (result == cudaSuccess) return absl::OkStatus();
+  if (api.peek_at_last_error() == result) api.get_last_error();
+  return absl::Status(CodeOf(result),
+                      absl::StrCat(call, ": ", api.get_error_name(result), ": ",
+                                   api.get_error_string(result)));
+}
+
+CudaScope::CudaScope(const CudaApi& api, std::optional<int> device)
+    : api_(api) {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  status_ = CudaStatus(api, api.thread_exchange_stream_capture_mode(&mode),
+                       "cudaThreadExchangeStreamCaptureMode");
+  if (!status_.ok()) return;
+  mode_before_ = mode;
+  if (device) Enter(*device);
+}
+
+void CudaScope::Enter(int device) {
+  int before = 0;
+  status_ = CudaStatus(api_, api_.get_device(&before), "cudaGetDevice");
+  if (!status_.ok() || before == device) return;
+  status_ = CudaStatus(api_, api_.set_device(device), "cudaSetDevice");
+  if (status_.ok()) device_before_ = before;
+}
+
+// What fails here has no one to be told to; the next call will say it again.
+CudaScope::~CudaScope() {
+  if (device_before_) {
+    CudaStatus(api_, api_.set_device(*device_before_), "cudaSetDevice")
+        .IgnoreError();
+  }
+  if (mode_before_) {
+    CudaStatus(api_, api_.thread_exchange_stream_capture_mode(&*mode_before_),
+               "cudaThreadExchangeStreamCaptureMode")
+        .IgnoreError();
+  }
+}
+
+std::optional<int> HostNodeOf(const CudaApi& api, int device) {
+  int node = -1;
+  const absl::Status known = CudaStatus(
+      api, api.device_get_attribute(&node, cudaDevAttrHostNumaId, device),
+      "cudaDeviceGetAttribute");
+  if (!known.ok() || node < 0) return std::nullopt;
+  return node;
+}
+
+}  // namespace ebbtide
