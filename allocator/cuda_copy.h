@@ -1,0 +1,50 @@
+// One copy between a device and the slab, from when it was given to its stream.
+//
+// Thread-safe.
+#ifndef EBBTIDE_ALLOCATOR_CUDA_COPY_H_
+#define EBBTIDE_ALLOCATOR_CUDA_COPY_H_
+
+#include <atomic>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "allocator/cuda_events.h"
+#include "allocator/extents.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+class CudaCopy {
+ public:
+  // kFailed: the driver reports an error where it should say whether the copy
+  // has ended. Nobody knows what was written, nor whether more will be; what
+  // was copied from is as it was.
+  enum class State { kPending, kDone, kFailed };
+
+  // `done` is to be recorded behind the copy.
+  CudaCopy(CudaEvent done, Extent extent, Bytes size)
+      : done_(std::move(done)), extent_(extent), size_(size) {}
+
+  // Asks the driver; never blocks. Once not pending, it stays what it is.
+  State state() const;
+  // Blocks until it is not pending. Unavailable if it has failed.
+  absl::Status Wait() const;
+  // OK unless it was seen to have failed.
+  absl::Status Failure() const;
+
+  const CudaEvent& done() const { return done_; }
+  Extent extent() const { return extent_; }  // of the slab
+  Bytes size() const { return size_; }
+
+ private:
+  void Settle(cudaError_t result) const;
+
+  const CudaEvent done_;
+  const Extent extent_;
+  const Bytes size_;
+  mutable std::atomic<cudaError_t> result_ = cudaErrorNotReady;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_CUDA_COPY_H_

@@ -1,0 +1,331 @@
+#include "allocator/cuda_lanes.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::array<CopyWay, 2> kWays = {CopyWay::kOut, CopyWay::kBack};
+
+// The lowest there is: where streams compete, the program's go first. Copy
+// engines do not look at it.
+constexpr int kPriority = 0;
+
+bool Overlap(Extent a, Extent b) {
+  return a.offset < b.offset + Count(b.size) &&
+         b.offset < a.offset + Count(a.size);
+}
+
+}  // namespace
+
+struct CudaLanes::Request {
+  CopyWay way;
+  char* device;
+  Extent extent;
+  Bytes size;
+  cudaStream_t user;
+};
+
+absl::StatusOr<std::unique_ptr<CudaLanes>> CudaLanes::Open(const CudaApi* api,
+                                                           PinnedSlab* slab,
+                                                           int device,
+                                                           Bytes in_flight) {
+  const CudaScope scope(*api, device);
+  if (!scope.status().ok()) return scope.status();
+  std::unique_ptr<CudaLanes> lanes(new CudaLanes(api, slab, device, in_flight));
+  for (Lane& lane : lanes->lanes_) {
+    // Non-blocking: it must not wait for the program's default stream.
+    const absl::Status made =
+        CudaStatus(*api,
+                   api->stream_create_with_priority(
+                       &lane.stream, cudaStreamNonBlocking, kPriority),
+                   "cudaStreamCreateWithPriority");
+    if (!made.ok()) {
+      lane.stream = nullptr;
+      return made;
+    }
+  }
+  return lanes;
+}
+
+CudaLanes::CudaLanes(const CudaApi* api, PinnedSlab* slab, int device,
+                     Bytes in_flight)
+    : api_(*api),
+      slab_(*slab),
+      device_(device),
+      bound_(in_flight),
+      process_(getpid()),
+      events_(CudaEvents::Create(api, device)),
+      meter_(events_) {}
+
+CudaLanes::~CudaLanes() {
+  if (getpid() != process_) return;
+  WaitForAll();
+  const CudaScope scope(api_, device_);
+  for (Lane& lane : lanes_) {
+    if (lane.stream == nullptr) continue;
+    // What of a failed copy may still run.
+    if (!failed_.empty()) {
+      CudaStatus(api_, api_.stream_synchronize(lane.stream),
+                 "cudaStreamSynchronize")
+          .IgnoreError();
+    }
+    CudaStatus(api_, api_.stream_destroy(lane.stream), "cudaStreamDestroy")
+        .IgnoreError();
+  }
+  for (const Extent extent : kept_) slab_.Give(extent);
+}
+
+absl::StatusOr<Extent> CudaLanes::Take(Bytes size) {
+  Poll();
+  return slab_.Take(size);
+}
+
+void CudaLanes::Give(Extent extent) {
+  Poll();
+  std::lock_guard lock(mutex_);
+  if (!IsTouched(extent)) {
+    slab_.Give(extent);
+    return;
+  }
+  try {
+    kept_.push_back(extent);
+  } catch (const std::bad_alloc&) {
+    // The room is lost to later extents; nothing else depends on it.
+  }
+}
+
+absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Out(
+    const void* device, Extent to, Bytes size, cudaStream_t producer) {
+  // CopyParts only reads through the pointer on this way.
+  char* const from = static_cast<char*>(const_cast<void*>(device));
+  return Start({CopyWay::kOut, from, to, size, producer});
+}
+
+absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Back(
+    Extent from, void* device, Bytes size, cudaStream_t consumer) {
+  return Start(
+      {CopyWay::kBack, static_cast<char*>(device), from, size, consumer});
+}
+
+absl::Status CudaLanes::Check(const Request& request) const {
+  if (getpid() != process_) {
+    return absl::FailedPreconditionError("a child of fork has no device");
+  }
+  if (request.size <= Bytes{0} || request.size > request.extent.size) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("pinned slab: %d bytes in an extent of %d",
+                        Count(request.size), Count(request.extent.size)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Start(
+    const Request& request) {
+  absl::Status status = Check(request);
+  if (!status.ok()) return status;
+  const CudaScope scope(api_, device_);
+  if (!scope.status().ok()) return scope.status();
+  Poll();
+  auto done = events_->Take(CudaEvent::Use::kOrder);
+  if (!done.ok()) return done.status();
+  status = OrderBehind(request);
+  if (!status.ok()) return status;
+  // What needs memory comes before anything runs.
+  Copies entry(1, std::make_shared<CudaCopy>(*std::move(done), request.extent,
+                                             request.size));
+  const std::shared_ptr<CudaCopy> copy = entry.front();
+  Lane& lane = LaneOf(request.way);
+  status = Copy(request, copy->done());
+  if (!status.ok()) {
+    // Parts of it may be under way, in memory that the caller may now reuse.
+    const absl::Status ended = CudaStatus(
+        api_, api_.stream_synchronize(lane.stream), "cudaStreamSynchronize");
+    if (ended.ok()) return status;
+    std::lock_guard lock(mutex_);
+    failed_.splice(failed_.end(), entry);
+    return status;
+  }
+  std::lock_guard lock(mutex_);
+  lane.pending.splice(lane.pending.end(), entry);
+  lane.in_flight += request.size;
+  return copy;
+}
+
+// Behind the program's work so far, and behind what the other lane does with
+// the same bytes of the slab.
+absl::Status CudaLanes::OrderBehind(const Request& request) {
+  const cudaStream_t stream = LaneOf(request.way).stream;
+  auto now = events_->Take(CudaEvent::Use::kOrder);
+  if (!now.ok()) return now.status();
+  absl::Status status = now->Record(request.user);
+  if (status.ok()) status = now->OrderBefore(stream);
+  for (const auto& copy : TouchingOnOther(request)) {
+    if (status.ok()) status = copy->done().OrderBefore(stream);
+  }
+  return status;
+}
+
+CudaLanes::Copies CudaLanes::TouchingOnOther(const Request& request) const {
+  const CopyWay other =
+      request.way == CopyWay::kOut ? CopyWay::kBack : CopyWay::kOut;
+  Copies touching;
+  std::lock_guard lock(mutex_);
+  for (const auto& copy : LaneOf(other).pending) {
+    if (Overlap(copy->extent(), request.extent)) touching.push_back(copy);
+  }
+  return touching;
+}
+
+absl::Status CudaLanes::Copy(const Request& request, const CudaEvent& done) {
+  const cudaStream_t stream = LaneOf(request.way).stream;
+  auto span = meter_.Begin(request.way, request.size, stream);
+  absl::Status status = CopyParts(request);
+  meter_.End(request.way, std::move(span), stream, status.ok());
+  return status.ok() ? done.Record(stream) : status;
+}
+
+absl::Status CudaLanes::CopyParts(const Request& request) {
+  const cudaStream_t stream = LaneOf(request.way).stream;
+  const int64_t chunk = Count(slab_.chunk());
+  int64_t done = 0;
+  while (done < Count(request.size)) {
+    const int64_t at = request.extent.offset + done;
+    const int64_t part = std::min(
+        {Count(kPart), Count(request.size) - done, chunk - at % chunk});
+    char* const host = slab_.At(at);
+    char* const device = request.device + done;
+    const cudaError_t result =
+        request.way == CopyWay::kOut
+            ? api_.memcpy_async(host, device, part, cudaMemcpyDeviceToHost,
+                                stream)
+            : api_.memcpy_async(device, host, part, cudaMemcpyHostToDevice,
+                                stream);
+    absl::Status status = CudaStatus(api_, result, "cudaMemcpyAsync");
+    if (!status.ok()) return status;
+    done += part;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaLanes::OrderAfter(cudaStream_t stream, const CudaCopy& copy) {
+  if (getpid() != process_) {
+    return absl::FailedPreconditionError("a child of fork has no device");
+  }
+  if (copy.state() == CudaCopy::State::kDone) return absl::OkStatus();
+  const CudaScope scope(api_, device_);
+  if (!scope.status().ok()) return scope.status();
+  const absl::Status ordered = copy.done().OrderBefore(stream);
+  return ordered.ok() ? copy.Failure() : ordered;
+}
+
+absl::Status CudaLanes::Wait(const CudaCopy& copy) {
+  if (getpid() != process_) {
+    return absl::FailedPreconditionError("a child of fork has no device");
+  }
+  absl::Status ended = copy.Wait();
+  Poll();
+  return ended;
+}
+
+void CudaLanes::WaitForAll() {
+  for (const CopyWay way : kWays) {
+    Copies pending;
+    {
+      std::lock_guard lock(mutex_);
+      pending = LaneOf(way).pending;
+    }
+    for (const auto& copy : pending) copy->Wait().IgnoreError();
+  }
+  Poll();
+}
+
+absl::StatusOr<bool> CudaLanes::IsCapturing(cudaStream_t stream) const {
+  const CudaScope scope(api_, device_);
+  if (!scope.status().ok()) return scope.status();
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  const cudaError_t result = api_.stream_is_capturing(stream, &capture);
+  const absl::Status status = CudaStatus(api_, result, "cudaStreamIsCapturing");
+  // The default stream, which a capture elsewhere forbids to use.
+  if (result == cudaErrorStreamCaptureImplicit) return true;
+  if (!status.ok()) return status;
+  return capture != cudaStreamCaptureStatusNone;
+}
+
+void CudaLanes::Poll() {
+  const CudaScope scope(api_);
+  for (const CopyWay way : kWays) Retire(way);
+  ReleaseKept();
+  meter_.Poll();
+}
+
+// A lane's copies end in order, so that one look is enough while none has.
+void CudaLanes::Retire(CopyWay way) {
+  Lane& lane = LaneOf(way);
+  while (true) {
+    std::shared_ptr<CudaCopy> oldest;
+    {
+      std::lock_guard lock(mutex_);
+      if (lane.pending.empty()) return;
+      oldest = lane.pending.front();
+    }
+    const CudaCopy::State state = oldest->state();
+    if (state == CudaCopy::State::kPending) return;
+    std::lock_guard lock(mutex_);
+    // Another thread may have done it.
+    if (lane.pending.empty() || lane.pending.front() != oldest) continue;
+    lane.in_flight -= oldest->size();
+    if (state == CudaCopy::State::kFailed) {
+      failed_.splice(failed_.end(), lane.pending, lane.pending.begin());
+    } else {
+      lane.pending.pop_front();
+    }
+  }
+}
+
+// Under the mutex.
+bool CudaLanes::IsTouched(Extent extent) const {
+  const auto touches = [extent](const std::shared_ptr<CudaCopy>& copy) {
+    return Overlap(copy->extent(), extent);
+  };
+  return std::any_of(failed_.begin(), failed_.end(), touches) ||
+         std::any_of(lanes_.begin(), lanes_.end(), [&](const Lane& lane) {
+           return std::any_of(lane.pending.begin(), lane.pending.end(),
+                              touches);
+         });
+}
+
+void CudaLanes::ReleaseKept() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(kept_, [this](Extent extent) {
+    if (IsTouched(extent)) return false;
+    slab_.Give(extent);
+    return true;
+  });
+}
+
+Bytes CudaLanes::in_flight(CopyWay way) const {
+  std::lock_guard lock(mutex_);
+  return LaneOf(way).in_flight;
+}
+
+bool CudaLanes::HasRoom(CopyWay way, Bytes size) const {
+  const Bytes now = in_flight(way);
+  return now == Bytes{0} || now + size <= bound_;
+}
+
+Bytes CudaLanes::kept_back() const {
+  std::lock_guard lock(mutex_);
+  Bytes sum{};
+  for (const Extent extent : kept_) sum += extent.size;
+  return sum;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,160 @@
+#include "allocator/cuda_meter.h"
+
+#include <vector>
+
+#include "allocator/cuda_lanes.h"
+#include "gtest/gtest.h"
+#include "tests/allocator/fake_cuda.h"
+#include "tests/allocator/pages.h"
+
+namespace ebbtide {
+namespace {
+
+// Copies of 1 MiB take 1 s out and 2 s back; a copy waits for the program,
+// whose kernels say when.
+class CudaMeterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    cuda_.bytes_per_second_out = 1 << 20;
+    cuda_.bytes_per_second_back = 1 << 19;
+    slab_ =
+        *PinnedSlab::Open(cuda_.api(), {.limit = MiB(64), .ahead = Bytes{0}});
+    lanes_ = *CudaLanes::Open(cuda_.api(), slab_.get(), 0, MiB(64));
+  }
+  void TearDown() override {
+    lanes_.reset();
+    slab_.reset();
+  }
+  // A copy that begins so many seconds after the start.
+  void Copy(CopyWay way, Bytes size, double after = 0) {
+    const cudaStream_t stream = cuda_.NewStream();
+    cuda_.Launch(
+        stream, [] {}, after);
+    const Extent extent = *lanes_->Take(size);
+    const auto copy = way == CopyWay::kOut
+                          ? lanes_->Out(memory_.data(), extent, size, stream)
+                          : lanes_->Back(extent, memory_.data(), size, stream);
+    EXPECT_TRUE(copy.ok());
+  }
+  void RunAndPoll() {
+    cuda_.Run();
+    lanes_->Poll();
+  }
+  double Out() { return lanes_->Bandwidth(CopyWay::kOut); }
+  double Back() { return lanes_->Bandwidth(CopyWay::kBack); }
+  double OutContended() { return lanes_->ContendedBandwidth(CopyWay::kOut); }
+  double BackContended() { return lanes_->ContendedBandwidth(CopyWay::kBack); }
+
+  FakeCuda cuda_;
+  std::unique_ptr<PinnedSlab> slab_;
+  std::unique_ptr<CudaLanes> lanes_;
+  std::vector<char> memory_ = std::vector<char>(32 << 20);
+};
+
+TEST_F(CudaMeterTest, ACopyAloneIsMeasuredWhenItHasEnded) {
+  Copy(CopyWay::kOut, MiB(4), 3);
+  lanes_->Poll();
+  EXPECT_EQ(Out(), 0);
+  RunAndPoll();
+  EXPECT_DOUBLE_EQ(Out(), 1 << 20);  // not the wait before it
+  EXPECT_EQ(OutContended(), 0);
+  EXPECT_EQ(Back(), 0);
+}
+
+TEST_F(CudaMeterTest, CopiesSideBySideAreContended) {
+  Copy(CopyWay::kOut, MiB(4), 1);   // [1, 5)
+  Copy(CopyWay::kBack, MiB(2), 1);  // [1, 5)
+  RunAndPoll();
+  EXPECT_DOUBLE_EQ(OutContended(), 1 << 20);
+  EXPECT_DOUBLE_EQ(BackContended(), 1 << 19);
+  EXPECT_EQ(Out(), 0);
+  EXPECT_EQ(Back(), 0);
+}
+
+TEST_F(CudaMeterTest, CopiesOneAfterTheOtherAreAlone) {
+  Copy(CopyWay::kBack, MiB(2), 4);  // [4, 8)
+  Copy(CopyWay::kOut, MiB(4), 0);   // [0, 4)
+  RunAndPoll();
+  EXPECT_DOUBLE_EQ(Out(), 1 << 20);
+  EXPECT_DOUBLE_EQ(Back(), 1 << 19);
+  EXPECT_EQ(OutContended(), 0);
+  EXPECT_EQ(BackContended(), 0);
+}
+
+TEST_F(CudaMeterTest, CopiesThatMeetForAPartCountAsNeither) {
+  Copy(CopyWay::kOut, MiB(4), 0);   // [0, 4)
+  Copy(CopyWay::kBack, MiB(2), 2);  // [2, 6)
+  RunAndPoll();
+  EXPECT_EQ(Out(), 0);
+  EXPECT_EQ(Back(), 0);
+  EXPECT_EQ(OutContended(), 0);
+  EXPECT_EQ(BackContended(), 0);
+}
+
+// Its end is not known yet when the short one's is.
+TEST_F(CudaMeterTest, ACopyThatStillRunsContends) {
+  Copy(CopyWay::kOut, MiB(1), 1);    // [1, 2)
+  Copy(CopyWay::kBack, MiB(16), 0);  // [0, 32)
+  const cudaStream_t back = cuda_.Made(1);
+  // Up to its beginning: the wait, the event, and no byte yet.
+  std::mt19937 random(1);
+  cuda_.Hold(back);
+  cuda_.Run();
+  lanes_->Poll();
+  EXPECT_EQ(Out(), 1 << 20) << "it has not begun";
+  Copy(CopyWay::kOut, MiB(1), 3);
+  cuda_.Hold(cuda_.Made(0));
+  cuda_.Hold(back, false);
+  cuda_.Run();
+  cuda_.Hold(cuda_.Made(0), false);
+  RunAndPoll();
+  EXPECT_EQ(OutContended(), 1 << 20);
+}
+
+TEST_F(CudaMeterTest, ManyShortCopiesContendWithALongOne) {
+  for (int i = 0; i < 8; ++i) Copy(CopyWay::kOut, MiB(1));  // [0, 8)
+  Copy(CopyWay::kBack, MiB(4));                             // [0, 8)
+  RunAndPoll();
+  EXPECT_DOUBLE_EQ(OutContended(), 1 << 20);
+  EXPECT_DOUBLE_EQ(BackContended(), 1 << 19);
+}
+
+TEST_F(CudaMeterTest, SmallCopiesAreNotMeasured) {
+  Copy(CopyWay::kOut, KiB(1023));
+  RunAndPoll();
+  EXPECT_EQ(Out(), 0);
+}
+
+TEST_F(CudaMeterTest, TheClockStaysExactForHours) {
+  Copy(CopyWay::kOut, MiB(1), 0);
+  RunAndPoll();
+  for (int hour = 1; hour <= 3; ++hour) {
+    Copy(CopyWay::kOut, MiB(2), hour * 3600.0);
+    Copy(CopyWay::kBack, MiB(1), hour * 3600.0 + 2);
+    RunAndPoll();
+    EXPECT_NEAR(Out(), 1 << 20, 1);
+    EXPECT_NEAR(Back(), 1 << 19, 1);
+    EXPECT_EQ(OutContended(), 0);
+  }
+}
+
+TEST_F(CudaMeterTest, WhatCannotBeTimedIsCopiedNoneTheLess) {
+  for (int64_t k = 0; k < 40; ++k) {
+    cuda_.FailCall(cuda_.calls() + k, cudaErrorUnknown);
+    const Extent extent = *slab_->Take(MiB(1));
+    std::vector<char> there(1 << 20, static_cast<char>(k));
+    const auto copy =
+        lanes_->Out(there.data(), extent, MiB(1), cuda_.NewStream());
+    RunAndPoll();
+    if (copy.ok()) {
+      EXPECT_EQ(slab_->At(extent.offset)[1000], k);
+    }
+    lanes_->Give(extent);
+    cuda_.FailCall(-1, cudaSuccess);
+    RunAndPoll();
+  }
+  EXPECT_DOUBLE_EQ(Out(), 1 << 20);
+}
+
+}  // namespace
+}  // namespace ebbtide
