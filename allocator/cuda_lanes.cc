@@ -18,6 +18,10 @@ constexpr std::array<CopyWay, 2> kWays = {CopyWay::kOut, CopyWay::kBack};
 // engines do not look at it.
 constexpr int kPriority = 0;
 
+absl::Status NoDevice() {
+  return absl::FailedPreconditionError("a child of fork has no device");
+}
+
 bool Overlap(Extent a, Extent b) {
   return a.offset < b.offset + Count(b.size) &&
          b.offset < a.offset + Count(a.size);
@@ -66,7 +70,7 @@ CudaLanes::CudaLanes(const CudaApi* api, PinnedSlab* slab, int device,
       meter_(events_) {}
 
 CudaLanes::~CudaLanes() {
-  if (getpid() != process_) return;
+  if (InChild()) return;
   WaitForAll();
   const CudaScope scope(api_, device_);
   for (Lane& lane : lanes_) {
@@ -83,12 +87,17 @@ CudaLanes::~CudaLanes() {
   for (const Extent extent : kept_) slab_.Give(extent);
 }
 
+// The mutex, and the slab's, may have been held when the process forked.
+bool CudaLanes::InChild() const { return getpid() != process_; }
+
 absl::StatusOr<Extent> CudaLanes::Take(Bytes size) {
+  if (InChild()) return NoDevice();
   Poll();
   return slab_.Take(size);
 }
 
 void CudaLanes::Give(Extent extent) {
+  if (InChild()) return;
   Poll();
   std::lock_guard lock(mutex_);
   if (!IsTouched(extent)) {
@@ -116,9 +125,7 @@ absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Back(
 }
 
 absl::Status CudaLanes::Check(const Request& request) const {
-  if (getpid() != process_) {
-    return absl::FailedPreconditionError("a child of fork has no device");
-  }
+  if (InChild()) return NoDevice();
   if (request.size <= Bytes{0} || request.size > request.extent.size) {
     return absl::InvalidArgumentError(
         absl::StrFormat("pinned slab: %d bytes in an extent of %d",
@@ -216,9 +223,7 @@ absl::Status CudaLanes::CopyParts(const Request& request) {
 }
 
 absl::Status CudaLanes::OrderAfter(cudaStream_t stream, const CudaCopy& copy) {
-  if (getpid() != process_) {
-    return absl::FailedPreconditionError("a child of fork has no device");
-  }
+  if (InChild()) return NoDevice();
   if (copy.state() == CudaCopy::State::kDone) return absl::OkStatus();
   const CudaScope scope(api_, device_);
   if (!scope.status().ok()) return scope.status();
@@ -227,15 +232,14 @@ absl::Status CudaLanes::OrderAfter(cudaStream_t stream, const CudaCopy& copy) {
 }
 
 absl::Status CudaLanes::Wait(const CudaCopy& copy) {
-  if (getpid() != process_) {
-    return absl::FailedPreconditionError("a child of fork has no device");
-  }
+  if (InChild()) return NoDevice();
   absl::Status ended = copy.Wait();
   Poll();
   return ended;
 }
 
 void CudaLanes::WaitForAll() {
+  if (InChild()) return;
   for (const CopyWay way : kWays) {
     Copies pending;
     {
@@ -248,6 +252,7 @@ void CudaLanes::WaitForAll() {
 }
 
 absl::StatusOr<bool> CudaLanes::IsCapturing(cudaStream_t stream) const {
+  if (InChild()) return NoDevice();
   const CudaScope scope(api_, device_);
   if (!scope.status().ok()) return scope.status();
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -260,6 +265,7 @@ absl::StatusOr<bool> CudaLanes::IsCapturing(cudaStream_t stream) const {
 }
 
 void CudaLanes::Poll() {
+  if (InChild()) return;
   const CudaScope scope(api_);
   for (const CopyWay way : kWays) Retire(way);
   ReleaseKept();
@@ -312,6 +318,7 @@ void CudaLanes::ReleaseKept() {
 }
 
 Bytes CudaLanes::in_flight(CopyWay way) const {
+  if (InChild()) return Bytes{0};
   std::lock_guard lock(mutex_);
   return LaneOf(way).in_flight;
 }
@@ -322,6 +329,7 @@ bool CudaLanes::HasRoom(CopyWay way, Bytes size) const {
 }
 
 Bytes CudaLanes::kept_back() const {
+  if (InChild()) return Bytes{0};
   std::lock_guard lock(mutex_);
   Bytes sum{};
   for (const Extent extent : kept_) sum += extent.size;

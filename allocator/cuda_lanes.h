@@ -11,9 +11,9 @@
 // to put in order. No lock is held while CUDA is called. Call it with the
 // device current where that can be had (see CudaScope). Streams that the
 // program gives are of this device; 0 is its default stream. They must not be
-// under capture: see IsCapturing. A child of fork has no device: there, Out,
-// Back, OrderAfter and Wait fail and nothing else may be called but the
-// destructor.
+// under capture: see IsCapturing. A child of fork has no device: there, what
+// can fail fails, and what cannot does nothing; copies that had not been seen
+// to end must not be asked.
 #ifndef EBBTIDE_ALLOCATOR_CUDA_LANES_H_
 #define EBBTIDE_ALLOCATOR_CUDA_LANES_H_
 
@@ -64,9 +64,10 @@ class CudaLanes {
   // Copies `size` bytes (positive, at most the extent's), after all work so far
   // of `producer`. They must stay as they are, and allocated, until the copy
   // has ended or a stream ordered after it does what changes them.
-  // An error: no copy, and nothing of it is or will be under way; the host may
-  // have waited for that. What was to be copied is untouched, what `to` holds
-  // is unspecified. InvalidArgument if the size is wrong, else as CudaStatus.
+  // An error: no copy, and unless the device itself is broken nothing of it is
+  // or will be under way; the host may have waited for that. What was to be
+  // copied is untouched, what `to` holds is unspecified. InvalidArgument if the
+  // size is wrong, else as CudaStatus.
   absl::StatusOr<std::shared_ptr<CudaCopy>> Out(const void* device, Extent to,
                                                 Bytes size,
                                                 cudaStream_t producer);
@@ -122,6 +123,7 @@ class CudaLanes {
   const Lane& LaneOf(CopyWay way) const {
     return lanes_[static_cast<size_t>(way)];
   }
+  bool InChild() const;
   absl::Status Check(const Request& request) const;
   absl::StatusOr<std::shared_ptr<CudaCopy>> Start(const Request& request);
   absl::Status OrderBehind(const Request& request);

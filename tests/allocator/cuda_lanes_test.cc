@@ -221,6 +221,7 @@ TEST_F(CudaLanesTest, AnExtentThatNothingTouchesIsFreeAtOnce) {
   EXPECT_EQ(lanes_->kept_back(), Bytes{0});
   EXPECT_EQ(MustTake(MiB(3)).offset, extent.offset);
   cuda_.Hold(out_, false);
+  cuda_.Run();
 }
 
 TEST_F(CudaLanesTest, BytesInFlightAreCountedAgainstTheBound) {
@@ -367,13 +368,17 @@ TEST_F(CudaLanesTest, AChildOfForkFailsInsteadOfWaiting) {
         lanes_->Out(there.data(), extent, Bytes{1}, program_).status().code() ==
             failed &&
         lanes_->OrderAfter(program_, *out).code() == failed &&
-        lanes_->Wait(*out).code() == failed;
+        lanes_->Wait(*out).code() == failed &&
+        lanes_->Take(Bytes{1}).status().code() == failed;
+    lanes_->Give(extent);
+    lanes_->WaitForAll();
     lanes_.reset();
     _exit(right && cuda_.calls() == calls ? 0 : 1);
   }
   int status = -1;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+  EXPECT_TRUE(lanes_->Wait(*out).ok());
 }
 
 }  // namespace
