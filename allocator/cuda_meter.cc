@@ -121,24 +121,27 @@ double CudaMeter::SharedWithOther(CopyWay way, Interval interval) {
 
 // Finds out what can be known by now. False: never any more.
 bool CudaMeter::Look(Span& span) {
-  if (!span.began && !LookAt(span.begin, &span.began)) return false;
-  if (!span.began || span.ended) return true;
-  return LookAt(span.end, &span.ended);
+  if (!span.began) {
+    const CudaEvent& from = anchor_ == nullptr ? *span.begin : *anchor_;
+    if (!LookAt(*span.begin, from, anchor_at_, &span.began)) return false;
+    if (!span.began) return true;
+    if (anchor_ == nullptr) anchor_ = span.begin;  // the clock begins
+  }
+  return span.ended || LookAt(*span.end, *span.begin, *span.began, &span.ended);
 }
 
-bool CudaMeter::LookAt(const std::shared_ptr<CudaEvent>& event,
-                       std::optional<double>* when) {
-  const cudaError_t result = event->Query();
+// `from` has happened if `event` has.
+bool CudaMeter::LookAt(const CudaEvent& event, const CudaEvent& from,
+                       double from_at, std::optional<double>* when) {
+  const cudaError_t result = event.Query();
   if (result == cudaErrorNotReady) return true;
   if (result != cudaSuccess) return false;
-  if (anchor_ == nullptr) anchor_ = event;  // the clock begins
   float milliseconds = 0;
   const absl::Status known = CudaStatus(
-      api_,
-      api_.event_elapsed_time(&milliseconds, anchor_->get(), event->get()),
+      api_, api_.event_elapsed_time(&milliseconds, from.get(), event.get()),
       "cudaEventElapsedTime");
   if (!known.ok()) return false;
-  *when = anchor_at_ + milliseconds * kMillisecond;
+  *when = from_at + milliseconds * kMillisecond;
   return true;
 }
 

@@ -83,7 +83,7 @@ class CudaMeter {
   void Collect();
   bool Measure(CopyWay way);
   bool Look(Span& span);
-  bool LookAt(const std::shared_ptr<CudaEvent>& event,
+  bool LookAt(const CudaEvent& event, const CudaEvent& from, double from_at,
               std::optional<double>* when);
   double SharedWithOther(CopyWay way, Interval interval);
 
@@ -93,7 +93,7 @@ class CudaMeter {
   std::array<Lane, 2> lanes_;
   std::atomic<bool> polling_ = false;  // by one thread at a time
   // The clock's last known moment. It moves along, because times between events
-  // are floats.
+  // are floats: the nearer, the more exact.
   std::shared_ptr<CudaEvent> anchor_;
   double anchor_at_ = 0;
 };

@@ -103,7 +103,7 @@ struct PinnedSlab::Core : std::enable_shared_from_this<Core> {
   }
   absl::Status Ensure(size_t index);
   absl::Status Make(size_t index, bool may_stay_pageable);
-  void RequestAhead(int64_t high_water);
+  void RequestAhead(int64_t used);
   void Loop();
   std::optional<size_t> NextAhead() const;
   void Stop();
@@ -181,10 +181,10 @@ absl::Status PinnedSlab::Core::Make(size_t index, bool may_stay_pageable) {
   return failure;
 }
 
-void PinnedSlab::Core::RequestAhead(int64_t high_water) {
+void PinnedSlab::Core::RequestAhead(int64_t used) {
   const int64_t chunk = Count(options.chunk);
   const int64_t end =
-      std::min(high_water + Count(options.ahead), Count(options.limit));
+      std::min(used + Count(options.ahead), Count(options.limit));
   std::lock_guard lock(mutex);
   wanted = std::max(wanted, static_cast<size_t>((end + chunk - 1) / chunk));
   if (stop || !NextAhead()) return;
@@ -288,7 +288,7 @@ absl::StatusOr<Extent> PinnedSlab::Take(Bytes size) {
     extents_.Give(*extent);
     return made;
   }
-  core_->RequestAhead(Count(extents_.high_water()));
+  core_->RequestAhead(end);
   return *extent;
 }
 

@@ -212,11 +212,11 @@ class BrokenCopyTest : public testing::Test {
     lanes_.reset();
     slab_.reset();
   }
-  // Fails the call after so many more of that kind.
-  void FailAfterParts(size_t parts) {
-    cuda_.on_call = [this, parts] {
+  // Fails calls that come after so many parts were given to a stream.
+  void FailAfterParts(size_t parts, int64_t count = 1) {
+    cuda_.on_call = [this, parts, count] {
       if (cuda_.parts.size() == parts && !std::exchange(failed_, true)) {
-        cuda_.FailCall(cuda_.calls(), cudaErrorUnknown);
+        cuda_.FailCall(cuda_.calls(), cudaErrorUnknown, count);
       }
     };
   }
@@ -246,6 +246,17 @@ TEST_F(BrokenCopyTest, ThatHoldsForTheLastCallOfACopy) {
   const auto back = lanes_->Back(extent_, tensor_.data(), KiB(200), program_);
   EXPECT_FALSE(back.ok());
   EXPECT_TRUE(cuda_.IsIdle(cuda_.Made(1)));
+}
+
+TEST_F(BrokenCopyTest, WhatMayStillBeWrittenToIsKeptToTheEnd) {
+  FailAfterParts(2, /*count=*/2);  // also the wait for what was given
+  EXPECT_FALSE(lanes_->Out(tensor_.data(), extent_, KiB(200), program_).ok());
+  EXPECT_FALSE(cuda_.IsIdle(cuda_.Made(0)));
+  lanes_->Give(extent_);
+  EXPECT_EQ(lanes_->kept_back(), KiB(200));
+  lanes_.reset();
+  EXPECT_TRUE(cuda_.IsIdle(cuda_.Made(0)));
+  EXPECT_EQ(slab_->Stats().used, Bytes{0});
 }
 
 TEST_F(BrokenCopyTest, WhatAFailedCopyTouchedIsKeptToTheEnd) {

@@ -305,15 +305,16 @@ TEST_F(CudaLanesTest, EverythingIsMadeOnTheDeviceOfTheLanes) {
 
 TEST_F(CudaLanesTest, ACaptureElsewhereIsLeftAlone) {
   cuda_.captures_elsewhere = true;
-  const std::vector<char> there(1000);
-  std::vector<char> here(1000);
-  const Extent extent = MustTake(Bytes{1000});
+  const std::vector<char> there(1 << 20);  // enough to be timed
+  std::vector<char> here(1 << 20);
+  const Extent extent = MustTake(MiB(1));
   const auto out = Out(there, extent);
   Back(extent, &here);
   out->state();
   lanes_->Give(extent);
   EXPECT_TRUE(lanes_->Wait(*out).ok());
   lanes_->WaitForAll();
+  EXPECT_GT(lanes_->Bandwidth(CopyWay::kOut), 0);
   EXPECT_TRUE(*lanes_->IsCapturing(nullptr));
   TearDown();
 }
@@ -359,7 +360,7 @@ TEST_F(CudaLanesTest, NoLockIsHeldWhileCudaIsCalled) {
 TEST_F(CudaLanesTest, AChildOfForkFailsInsteadOfWaiting) {
   std::vector<char> there(1000);
   const Extent extent = MustTake(Bytes{1000});
-  const auto out = Out(there, extent);
+  auto out = Out(there, extent);
   const pid_t child = fork();
   if (child == 0) {
     const int64_t calls = cuda_.calls();
@@ -373,6 +374,7 @@ TEST_F(CudaLanesTest, AChildOfForkFailsInsteadOfWaiting) {
     lanes_->Give(extent);
     lanes_->WaitForAll();
     lanes_.reset();
+    out.reset();
     _exit(right && cuda_.calls() == calls ? 0 : 1);
   }
   int status = -1;

@@ -1,5 +1,7 @@
 #include "allocator/cuda_meter.h"
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "allocator/cuda_lanes.h"
@@ -93,22 +95,55 @@ TEST_F(CudaMeterTest, CopiesThatMeetForAPartCountAsNeither) {
 
 // Its end is not known yet when the short one's is.
 TEST_F(CudaMeterTest, ACopyThatStillRunsContends) {
-  Copy(CopyWay::kOut, MiB(1), 1);    // [1, 2)
-  Copy(CopyWay::kBack, MiB(16), 0);  // [0, 32)
+  Copy(CopyWay::kBack, MiB(32));   // [0, 64), in two parts
+  Copy(CopyWay::kOut, MiB(1), 1);  // [1, 2)
   const cudaStream_t back = cuda_.Made(1);
-  // Up to its beginning: the wait, the event, and no byte yet.
-  std::mt19937 random(1);
   cuda_.Hold(back);
   cuda_.Run();
-  lanes_->Poll();
-  EXPECT_EQ(Out(), 1 << 20) << "it has not begun";
-  Copy(CopyWay::kOut, MiB(1), 3);
-  cuda_.Hold(cuda_.Made(0));
   cuda_.Hold(back, false);
-  cuda_.Run();
-  cuda_.Hold(cuda_.Made(0), false);
+  // The wait, the event that begins it, and the first part.
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(cuda_.StepOn(back));
+  lanes_->Poll();
+  EXPECT_DOUBLE_EQ(OutContended(), 1 << 20);
+  EXPECT_EQ(Out(), 0);
   RunAndPoll();
-  EXPECT_EQ(OutContended(), 1 << 20);
+  EXPECT_DOUBLE_EQ(Back(), 1 << 19);
+}
+
+TEST_F(CudaMeterTest, ACopyThatHasNotBegunDoesNotContend) {
+  Copy(CopyWay::kBack, MiB(1), 8);
+  Copy(CopyWay::kOut, MiB(1));
+  cuda_.Hold(cuda_.Made(1));
+  RunAndPoll();
+  EXPECT_DOUBLE_EQ(Out(), 1 << 20);
+  cuda_.Hold(cuda_.Made(1), false);
+  RunAndPoll();
+}
+
+TEST_F(CudaMeterTest, WhatHasEndedBeforeDoesNotContend) {
+  Copy(CopyWay::kOut, MiB(4));     // [0, 4)
+  Copy(CopyWay::kBack, MiB(2));    // [0, 4)
+  Copy(CopyWay::kOut, MiB(4), 4);  // [4, 8)
+  RunAndPoll();
+  EXPECT_DOUBLE_EQ(Out(), 1 << 20);
+  EXPECT_DOUBLE_EQ(OutContended(), 1 << 20);
+}
+
+// The parts of one run between those of the other.
+TEST_F(CudaMeterTest, CopiesOfTwoThreadsThatMixAreNotMeasured) {
+  bool nested = false;
+  cuda_.on_call = [&] {
+    if (cuda_.parts.size() != 1 || std::exchange(nested, true)) return;
+    Copy(CopyWay::kOut, MiB(2));
+  };
+  Copy(CopyWay::kOut, MiB(32));
+  cuda_.on_call = nullptr;
+  RunAndPoll();
+  EXPECT_EQ(cuda_.parts, (std::vector<size_t>{16 << 20, 2 << 20, 16 << 20}));
+  EXPECT_EQ(Out(), 0);
+  Copy(CopyWay::kOut, MiB(2));
+  RunAndPoll();
+  EXPECT_DOUBLE_EQ(Out(), 1 << 20);
 }
 
 TEST_F(CudaMeterTest, ManyShortCopiesContendWithALongOne) {
@@ -125,16 +160,20 @@ TEST_F(CudaMeterTest, SmallCopiesAreNotMeasured) {
   EXPECT_EQ(Out(), 0);
 }
 
-TEST_F(CudaMeterTest, TheClockStaysExactForHours) {
+// Times between events are floats: after a day they know 8 ms.
+TEST_F(CudaMeterTest, TheClockStaysExactForDays) {
   Copy(CopyWay::kOut, MiB(1), 0);
   RunAndPoll();
-  for (int hour = 1; hour <= 3; ++hour) {
-    Copy(CopyWay::kOut, MiB(2), hour * 3600.0);
-    Copy(CopyWay::kBack, MiB(1), hour * 3600.0 + 2);
+  for (int day = 1; day <= 3; ++day) {
+    const double at = day * 86400 + 1.0 / 3;
+    Copy(CopyWay::kOut, MiB(1), at);
+    Copy(CopyWay::kBack, MiB(1), at + 1.1);
+    Copy(CopyWay::kOut, MiB(1), at + 3.2);
     RunAndPoll();
-    EXPECT_NEAR(Out(), 1 << 20, 1);
-    EXPECT_NEAR(Back(), 1 << 19, 1);
+    EXPECT_NEAR(Out(), 1 << 20, 2);
+    EXPECT_NEAR(Back(), 1 << 19, 2);
     EXPECT_EQ(OutContended(), 0);
+    EXPECT_EQ(BackContended(), 0);
   }
 }
 

@@ -85,13 +85,21 @@ bool FakeCuda::Step(std::mt19937& random) {
   return true;
 }
 
-bool FakeCuda::IsIdle(cudaStream_t stream) {
+bool FakeCuda::StepOn(cudaStream_t stream) {
   std::lock_guard lock(mutex_);
-  return At(stream).queue.empty();
+  if (!CanStep(At(stream))) return false;
+  StepOne(At(stream));
+  return true;
 }
 
-void FakeCuda::FailCall(int64_t number, cudaError_t error) {
+bool FakeCuda::IsIdle(cudaStream_t stream) {
+  std::lock_guard lock(mutex_);
+  return reinterpret_cast<Stream*>(stream)->queue.empty();
+}
+
+void FakeCuda::FailCall(int64_t number, cudaError_t error, int64_t count) {
   fail_at_ = number;
+  fail_count_ = count;
   fail_with_ = error;
 }
 
@@ -108,7 +116,8 @@ cudaError_t FakeCuda::Enter(const char* name, bool breaks_captures) {
     ADD_FAILURE() << name << " ends a capture of the program";
   }
   if (broken_) return last_error() = cudaErrorIllegalAddress;
-  if (calls_++ != fail_at_) return cudaSuccess;
+  const int64_t call = calls_++;
+  if (call < fail_at_ || call >= fail_at_ + fail_count_) return cudaSuccess;
   failed_ = name;
   return last_error() = fail_with_;
 }

@@ -43,10 +43,12 @@ class FakeCuda {
   cudaStream_t Made(size_t index) const { return made_.at(index); }
   // A held stream runs nothing.
   void Hold(cudaStream_t stream, bool held = true);
-  // Everything that can run, streams taking turns; or one operation of any.
+  // Everything that can run, streams taking turns; or one operation of any, or
+  // of one. False: none can run.
   void Run();
   bool Step(std::mt19937& random);
-  bool IsIdle(cudaStream_t stream);
+  bool StepOn(cudaStream_t stream);
+  bool IsIdle(cudaStream_t stream);  // also after its end
 
   // Seconds on the device's clock, and how fast it copies.
   double bytes_per_second_out = 1e9;
@@ -63,8 +65,9 @@ class FakeCuda {
   // Runs at every call, on its thread.
   std::function<void()> on_call;
 
-  // The call with this number (from 0), of those counted by calls(), fails.
-  void FailCall(int64_t number, cudaError_t error);
+  // The call with this number (from 0), of those counted by calls(), fails, and
+  // so do as many as there are behind it.
+  void FailCall(int64_t number, cudaError_t error, int64_t count = 1);
   // Every call fails from now on and nothing runs any more.
   void Break();
   int64_t calls() const { return calls_; }
@@ -125,6 +128,7 @@ class FakeCuda {
   int live_streams_ = 0;
   int64_t calls_ = 0;
   int64_t fail_at_ = -1;
+  int64_t fail_count_ = 1;
   cudaError_t fail_with_ = cudaSuccess;
   std::string failed_;
   bool broken_ = false;

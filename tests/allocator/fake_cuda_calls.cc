@@ -98,7 +98,9 @@ struct FakeCalls {
     const Lock lock(Fake().mutex_);
     Stream& waits = Fake().At(stream);
     EXPECT_FALSE(waits.capturing);
-    const auto record = Fake().Find(event)->record;
+    const Event& found = *Fake().Find(event);
+    EXPECT_NE(found.flags & cudaEventDisableTiming, 0u) << "it waits longer";
+    const auto record = found.record;
     waits.queue.push_back(
         {record, [record](Stream& s) { s.now = std::max(s.now, record->at); }});
     return cudaSuccess;

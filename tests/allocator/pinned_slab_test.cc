@@ -5,8 +5,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -168,6 +172,61 @@ TEST_F(PinnedSlabTest, TheThreadWorksForItsDeviceOnly) {
   const auto slab = MustOpen(options);
   while (slab->Stats().pinned != MiB(1)) std::this_thread::yield();
   EXPECT_FALSE(elsewhere);
+}
+
+// Stops the slab's thread on its way to register the first chunk.
+class StoppedThread {
+ public:
+  explicit StoppedThread(FakeCuda* cuda) : self_(std::this_thread::get_id()) {
+    cuda->on_call = [this] {
+      // Its first call names the device; the second is for the chunk.
+      if (std::this_thread::get_id() == self_ || ++calls_ != 2) return;
+      begun_.set_value();
+      go_on_.get_future().wait();
+    };
+  }
+  void WaitForBegin() { begun_.get_future().wait(); }
+  void GoOn() { go_on_.set_value(); }
+
+ private:
+  const std::thread::id self_;
+  std::atomic<int> calls_ = 0;
+  std::promise<void> begun_;
+  std::promise<void> go_on_;
+};
+
+template <typename Result>
+bool IsWaiting(const std::future<Result>& result) {
+  return result.wait_for(std::chrono::milliseconds(50)) ==
+         std::future_status::timeout;
+}
+
+TEST_F(PinnedSlabTest, WhoNeedsAChunkInWorkWaitsForIt) {
+  SlabOptions options = Options();
+  options.ahead = KiB(64);
+  StoppedThread thread(&cuda_);
+  const auto slab = MustOpen(options);
+  thread.WaitForBegin();
+  auto taken =
+      std::async(std::launch::async, [&] { return slab->Take(KiB(1)); });
+  EXPECT_TRUE(IsWaiting(taken));
+  thread.GoOn();
+  const auto extent = taken.get();
+  ASSERT_TRUE(extent.ok());
+  EXPECT_TRUE(slab->IsPinned(*extent));
+}
+
+TEST_F(PinnedSlabTest, TheEndWaitsForTheThread) {
+  SlabOptions options = Options();
+  options.ahead = KiB(128);
+  StoppedThread thread(&cuda_);
+  auto slab = MustOpen(options);
+  thread.WaitForBegin();
+  auto ended = std::async(std::launch::async, [&] { slab.reset(); });
+  EXPECT_TRUE(IsWaiting(ended));
+  thread.GoOn();
+  ended.wait();
+  EXPECT_TRUE(cuda_.registered.empty());
 }
 
 TEST_F(PinnedSlabTest, MemoryThatCannotBePinnedServesAndIsToldOnce) {
