@@ -94,8 +94,6 @@ bool CudaMeter::Measure(CopyWay way) {
   if (seconds > 0 && share <= kAlone) lane.alone.Add(bytes, seconds);
   lane.recent.push_back(interval);
   if (lane.recent.size() > kMostRecent) lane.recent.pop_front();
-  anchor_ = span.end;
-  anchor_at_ = interval.end;
   lane.spans.pop_front();
   return true;
 }
@@ -125,7 +123,8 @@ bool CudaMeter::Look(Span& span) {
     const CudaEvent& from = anchor_ == nullptr ? *span.begin : *anchor_;
     if (!LookAt(*span.begin, from, anchor_at_, &span.began)) return false;
     if (!span.began) return true;
-    if (anchor_ == nullptr) anchor_ = span.begin;  // the clock begins
+    anchor_ = span.begin;
+    anchor_at_ = *span.began;
   }
   return span.ended || LookAt(*span.end, *span.begin, *span.began, &span.ended);
 }

@@ -92,8 +92,8 @@ class CudaMeter {
   std::mutex mutex_;
   std::array<Lane, 2> lanes_;
   std::atomic<bool> polling_ = false;  // by one thread at a time
-  // The clock's last known moment. It moves along, because times between events
-  // are floats: the nearer, the more exact.
+  // The clock's last known moment: the begin of the last copy that was located.
+  // Times between events are floats, so the nearer it is, the more exact.
   std::shared_ptr<CudaEvent> anchor_;
   double anchor_at_ = 0;
 };

@@ -160,18 +160,19 @@ TEST_F(CudaMeterTest, SmallCopiesAreNotMeasured) {
   EXPECT_EQ(Out(), 0);
 }
 
-// Times between events are floats: after a day they know 8 ms.
+// Times between events are floats: over a day they know 8 ms. These copies take
+// 1 ms, one after the other.
 TEST_F(CudaMeterTest, TheClockStaysExactForDays) {
-  Copy(CopyWay::kOut, MiB(1), 0);
-  RunAndPoll();
-  for (int day = 1; day <= 3; ++day) {
+  cuda_.bytes_per_second_out = cuda_.bytes_per_second_back = 1 << 30;
+  for (int day = 0; day < 5; ++day) {
     const double at = day * 86400 + 1.0 / 3;
-    Copy(CopyWay::kOut, MiB(1), at);
-    Copy(CopyWay::kBack, MiB(1), at + 1.1);
-    Copy(CopyWay::kOut, MiB(1), at + 3.2);
+    for (int i = 0; i < 4; ++i) {
+      Copy(CopyWay::kOut, MiB(1), at + 2e-3 * i);
+      Copy(CopyWay::kBack, MiB(1), at + 2e-3 * i + 1e-3);
+    }
     RunAndPoll();
-    EXPECT_NEAR(Out(), 1 << 20, 2);
-    EXPECT_NEAR(Back(), 1 << 19, 2);
+    EXPECT_NEAR(Out() / (1 << 30), 1, 1e-5);
+    EXPECT_NEAR(Back() / (1 << 30), 1, 1e-5);
     EXPECT_EQ(OutContended(), 0);
     EXPECT_EQ(BackContended(), 0);
   }

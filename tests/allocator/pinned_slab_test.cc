@@ -156,6 +156,18 @@ TEST_F(PinnedSlabTest, AThreadRegistersAheadOfNeed) {
   wait_for(MiB(1));  // no further than the limit
 }
 
+TEST_F(PinnedSlabTest, TheThreadDoesNotInsistWhereItIsRefused) {
+  SlabOptions options = Options();
+  options.ahead = KiB(128);
+  cuda_.registrations_left = 0;
+  const auto slab = MustOpen(options);
+  while (slab->Stats().refusals == 0) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(slab->Stats().refusals, 1);
+  EXPECT_EQ(slab->Stats().pageable, Bytes{0});
+  EXPECT_EQ(commits, 0);  // memory that nobody asked for went back
+}
+
 TEST_F(PinnedSlabTest, TheThreadWorksForItsDeviceOnly) {
   SlabOptions options = Options();
   options.ahead = MiB(1);
