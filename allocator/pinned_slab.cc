@@ -135,7 +135,7 @@ absl::Status PinnedSlab::Core::Ensure(size_t index) {
     if (chunks[index] != Chunk::kAbsent) return absl::OkStatus();
     chunks[index] = Chunk::kInWork;
   }
-  const absl::Status made = Make(index, !options.require_pinned);
+  absl::Status made = Make(index, !options.require_pinned);
   if (made.ok()) {
     std::lock_guard lock(mutex);
     may_go_ahead = chunks[index] == Chunk::kPinned;

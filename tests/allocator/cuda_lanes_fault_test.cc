@@ -57,10 +57,14 @@ class Program {
     std::optional<Extent> extent;
   };
 
+  static char ByteOf(int seed, size_t at) {
+    return static_cast<char>(seed * 7 + static_cast<int>(at % 113));
+  }
+
   void Evict(Tensor& tensor, int seed) {
     cuda_.Launch(stream_, [&tensor, seed] {
       for (size_t i = 0; i < tensor.source.size(); ++i) {
-        tensor.source[i] = static_cast<char>(seed * 7 + i % 113);
+        tensor.source[i] = ByteOf(seed, i);
       }
     });
     Shuffle();
@@ -101,7 +105,7 @@ class Program {
     cuda_.Launch(stream_, [this, &bytes, seed] {
       ++looks_;
       for (size_t i = 0; i < bytes.size(); ++i) {
-        if (bytes[i] != static_cast<char>(seed * 7 + i % 113)) {
+        if (bytes[i] != ByteOf(seed, i)) {
           ++wrong_;
           return;
         }
@@ -305,7 +309,7 @@ TEST_F(BrokenCopyTest, MemoryThatIsNotPinnedCarriesTheSameBytes) {
   program.Make(4, Bytes{100'000});
   program.Run();
   cuda_.Run();
-  EXPECT_EQ(slab_->Stats().pageable, KiB(64 * 7));
+  EXPECT_EQ(slab_->Stats().pageable, KiB(448));
   EXPECT_EQ(program.looks(), 4);
   EXPECT_EQ(program.wrong(), 0);
   EXPECT_EQ(program.errors(), 0);

@@ -50,7 +50,7 @@ cudaStream_t FakeCuda::NewStream(int device) {
   return reinterpret_cast<cudaStream_t>(streams_.back().get());
 }
 
-void FakeCuda::Launch(cudaStream_t stream, std::function<void()> kernel,
+void FakeCuda::Launch(cudaStream_t stream, const std::function<void()>& kernel,
                       double seconds) {
   std::lock_guard lock(mutex_);
   At(stream).queue.push_back({nullptr, [=](Stream& s) {

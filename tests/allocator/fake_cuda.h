@@ -35,7 +35,7 @@ class FakeCuda {
 
   // The program's side: device 0's default stream is nullptr.
   cudaStream_t NewStream(int device = 0);
-  void Launch(cudaStream_t stream, std::function<void()> kernel,
+  void Launch(cudaStream_t stream, const std::function<void()>& kernel,
               double seconds = 0);
   void SetCapturing(cudaStream_t stream, bool capturing);
 

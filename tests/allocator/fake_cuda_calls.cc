@@ -137,8 +137,9 @@ struct FakeCalls {
   }
 
   static cudaError_t EventCreate(cudaEvent_t* event, unsigned flags) {
-    if (const cudaError_t e = Fake().Enter("cudaEventCreateWithFlags"))
+    if (const cudaError_t e = Fake().Enter("cudaEventCreateWithFlags")) {
       return e;
+    }
     const Lock lock(Fake().mutex_);
     auto* const made = new Event{flags, FakeCuda::current_device(),
                                  std::make_shared<Record>()};
