@@ -9,9 +9,7 @@
 namespace ebbtide {
 namespace {
 
-// Read at every allocation; see hooks/busy.h.
-[[gnu::tls_model("initial-exec")]] thread_local Kind kind_here = Kind::kOther;
-// The byte to fill with, or -1.
+// The byte to fill with, or -1. Read at every allocation; see hooks/busy.h.
 [[gnu::tls_model("initial-exec")]] thread_local int fill_here = -1;
 
 void (*observe_free)(void* block) = nullptr;
@@ -42,7 +40,8 @@ class CpuAllocator final : public c10::Allocator {
   c10::DataPtr allocate(size_t size) override {
     const c10::Device cpu(c10::DeviceType::CPU);
     if (size == 0) return {nullptr, nullptr, &DeleteSmall, cpu};
-    void* block = HostAllocator::Global().Allocate(size, kind_here);
+    void* block =
+        HostAllocator::Global().Allocate(size, AllocationKind::Current());
     TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr,
                      "ebbtide: CPU out of memory: the system has no ", size,
                      " bytes left");
@@ -78,12 +77,6 @@ bool IsFromOurAllocator(const c10::Storage& storage) {
   const c10::DeleterFnPtr deleter = storage.data_ptr().get_deleter();
   return deleter == &DeleteLarge || deleter == &DeleteSmall;
 }
-
-AllocationKind::AllocationKind(Kind kind) : outer_(kind_here) {
-  kind_here = kind;
-}
-
-AllocationKind::~AllocationKind() { kind_here = outer_; }
 
 AllocationFill::AllocationFill(uint8_t byte) : outer_(fill_here) {
   fill_here = byte;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/allocation_kind.h"
 #include "allocator/host_allocator.h"
 
 namespace ebbtide {
@@ -22,18 +23,6 @@ c10::Storage NewStorage(size_t bytes);
 
 // Whether freeing the storage gives its bytes back to our allocator.
 bool IsFromOurAllocator(const c10::Storage& storage);
-
-// While it lives, large blocks of this thread count as `kind`.
-class AllocationKind {
- public:
-  explicit AllocationKind(Kind kind);
-  ~AllocationKind();
-  AllocationKind(const AllocationKind&) = delete;
-  AllocationKind& operator=(const AllocationKind&) = delete;
-
- private:
-  Kind outer_;
-};
 
 // While it lives, what this thread allocates is filled with one byte.
 class AllocationFill {

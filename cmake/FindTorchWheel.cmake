@@ -1,6 +1,7 @@
 # Finds LibTorch inside the installed torch wheel without importing torch; the
 # wheel's own package file stops where there is no CUDA toolkit.
-# Defines TorchWheel::torch, TorchWheel_VERSION and TorchWheel_ROOT.
+# Defines TorchWheel::torch, TorchWheel_VERSION and TorchWheel_ROOT; and, where
+# the wheel is one for CUDA and CudaHeaders was found, TorchWheel::torch_cuda.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 execute_process(
   COMMAND "${Python3_EXECUTABLE}" -c "import importlib.util as u, importlib.metadata as m, os
@@ -23,4 +24,15 @@ if(TorchWheel_FOUND AND NOT TARGET TorchWheel::torch)
       "${TorchWheel_ROOT}/include;${TorchWheel_ROOT}/include/torch/csrc/api/include"
     INTERFACE_LINK_LIBRARIES
       "${TorchWheel_ROOT}/lib/libc10.so;${TorchWheel_ROOT}/lib/libtorch_cpu.so")
+endif()
+
+# Its headers call the runtime, which torch has mapped before us.
+if(TorchWheel_FOUND AND CudaHeaders_LIBRARY AND NOT TARGET TorchWheel::torch_cuda
+    AND EXISTS "${TorchWheel_ROOT}/lib/libc10_cuda.so")
+  add_library(TorchWheel::torch_cuda INTERFACE IMPORTED)
+  # Their own dependencies are found by their own run paths.
+  set_target_properties(TorchWheel::torch_cuda PROPERTIES
+    INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined"
+    INTERFACE_LINK_LIBRARIES
+      "TorchWheel::torch;CudaHeaders::runtime;${TorchWheel_ROOT}/lib/libc10_cuda.so;${TorchWheel_ROOT}/lib/libtorch_cuda.so;${CudaHeaders_LIBRARY}")
 endif()

@@ -1,0 +1,52 @@
+// Plugs ebbtide into PyTorch's native CUDA caching allocator
+// (reference: PyTorch's c10/cuda/CUDACachingAllocator.h).
+//
+// The native allocator keeps blocks, streams, pools, history and statistics;
+// what stands in its place hands every call to it, and besides
+//  - keeps books of what is alive, by kind, from its trace;
+//  - holds the bytes reserved from a device to a budget, whose hard stop is the
+//    native memory fraction: before a request that would exceed it, and where
+//    the native allocator would reserve more than it, the pressure handler is
+//    asked to free something;
+//  - lets the native OutOfMemoryError through when the handler has nothing
+//    left, so that a program can catch it and go on.
+//
+// Blocks are the native allocator's, and so are their deleters. Thread-safe.
+#ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_
+#define EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "allocator/device_books.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+class CudaAllocator {
+ public:
+  // Frees something of a device and returns true, or returns false: nothing is
+  // left. `is_locked`: the native allocator's lock is held, so that waiting for
+  // a lock of ours could be for ever. Must not throw.
+  using PressureHandler = bool (*)(c10::DeviceIndex device, Bytes needed,
+                                   bool is_locked);
+
+  // Takes the place of the native allocator; once, before or after CUDA was
+  // initialised. FailedPrecondition if another allocator than the native one is
+  // in place, whose name the message has.
+  static absl::Status Install(PressureHandler handler);
+
+  // Whether ours is still the one that PyTorch asks.
+  static bool IsInPlace();
+
+  // From the next request on `device` on. Without one it is only watched.
+  static void SetBudget(c10::DeviceIndex device, Bytes budget);
+
+  static DeviceBooks& Books(c10::DeviceIndex device);
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_

@@ -1,0 +1,15 @@
+# check_overrides(FILE CLASS HEADER:CLASS...): stops the configure step where CLASS
+# of FILE does not override every virtual of the classes of the installed torch, of
+# which HEADER is a path below its include folder.
+function(check_overrides file class)
+  list(TRANSFORM ARGN PREPEND "${TorchWheel_ROOT}/include/" OUTPUT_VARIABLE theirs)
+  execute_process(
+    COMMAND "${Python3_EXECUTABLE}" "${CMAKE_SOURCE_DIR}/cmake/check_overrides.py"
+      "${CMAKE_SOURCE_DIR}/${file}" "${class}" ${theirs}
+    RESULT_VARIABLE failed ERROR_VARIABLE what)
+  if(failed)
+    message(FATAL_ERROR "torch ${TorchWheel_VERSION}: ${what}")
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+    "${CMAKE_SOURCE_DIR}/${file}")
+endfunction()
