@@ -101,6 +101,7 @@ class Runtime final : public TapeListener {
   // found.
   void TellFloor(SignatureBook* book);
   void RefreshVerified();
+  void KeepLeastTimes(SignatureBook* book);
   void PriceCandidates(SignatureBook* book);
   void Reprice(SignatureBook* book, const Planning::Made& made);
   void NoteStepTime(SignatureBook* book, bool evicted);

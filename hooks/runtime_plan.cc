@@ -49,9 +49,9 @@ void Runtime::Learn() {
   book.last_pair = pairs_;
   book.was_short = evicted;
   const bool is_recorded = steady_run_ == nullptr;
-  if (is_recorded) book.times.Add(*tape_, watch_.step_nanoseconds());
+  if (is_recorded) KeepLeastTimes(&book);
   if (!settings_.budget) {
-    // Of more pairs: later profiles are better ones.
+    // Times are the least so far: later profiles are better ones.
     if (streak_ > 1 && std::has_single_bit(++book.repeats)) TakeProfile(book);
     return;
   }
@@ -244,10 +244,30 @@ bool Runtime::MayRest(Bytes peak) const {
                       });
 }
 
+void Runtime::KeepLeastTimes(SignatureBook* book) {
+  const bool known = book->op_times.size() == tape_->ops.size() &&
+                     book->stage_times.size() == tape_->stages.size();
+  book->op_times.resize(tape_->ops.size());
+  book->stage_times.resize(tape_->stages.size());
+  const auto keep = [known](double* measured, double* least) {
+    if (known) *measured = std::min(*measured, *least);
+    *least = *measured;
+  };
+  for (size_t i = 0; i < book->op_times.size(); ++i) {
+    keep(&tape_->ops[i].nanoseconds, &book->op_times[i]);
+  }
+  for (size_t i = 0; i < book->stage_times.size(); ++i) {
+    keep(&tape_->stages[i].nanoseconds, &book->stage_times[i]);
+  }
+  double step = watch_.step_nanoseconds();
+  keep(&step, &book->step_time);
+  ++book->measured;
+}
+
 // Times of the first pairs are poor: what plans are expected to take is found
 // anew from the better ones.
 void Runtime::PriceCandidates(SignatureBook* book) {
-  const int pairs = book->times.pairs();
+  const int pairs = book->measured;
   if (book->candidates.empty() || pairs < 2 * book->priced_at) return;
   book->priced_at = pairs;
   std::vector<std::shared_ptr<const TapePlan>> plans;
@@ -266,10 +286,9 @@ void Runtime::RefreshVerified() {
 
 MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
-  book.times.PutInto(tape_.get());
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
   Profile& profile = measured.profile;
-  profile.tail_time = std::max(0.0, book.times.step() - BaseTime(profile));
+  profile.tail_time = std::max(0.0, book.step_time - BaseTime(profile));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
   return measured;
 }
