@@ -44,7 +44,7 @@ struct DeviceState {
   std::atomic<int64_t> budget = Count(kNoBudget);
   std::atomic<double> user_fraction = 1;
   // The native fraction is that of budget and user_fraction.
-  std::atomic<bool> fraction_is_set = false;
+  std::atomic<bool> fraction_is_set = true;
 };
 
 std::array<DeviceState, kMaxDevices>& States() {
@@ -88,7 +88,8 @@ bool Relieve(DeviceIndex device, Bytes needed, bool is_locked) {
 void Note(const TraceEntry& entry) {
   DeviceBooks& books = States()[entry.device_].books;
   const auto* address = reinterpret_cast<const void*>(entry.addr_);
-  const Bytes size{static_cast<int64_t>(entry.size_)};
+  // Of blocks it tells what was asked for.
+  const Bytes size = RoundUp(entry.size_, kRounding);
   const auto pool = entry.mempool_ == c10::MempoolId_t{0, 0}
                         ? DeviceBooks::Pool::kCommon
                         : DeviceBooks::Pool::kPrivate;
@@ -151,9 +152,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
 
   // The program is told what it has set.
   double getMemoryFraction(DeviceIndex device) override {
-    const DeviceState& state = States()[device];
-    return Count(kNoBudget) == state.budget ? inner().getMemoryFraction(device)
-                                            : state.user_fraction.load();
+    return States()[device].user_fraction;
   }
   void setMemoryFraction(double fraction, DeviceIndex device) override {
     inner().setMemoryFraction(fraction, device);
@@ -185,8 +184,8 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   auto WithRoom(size_t size, Take take) -> decltype(take()) {
     const DeviceIndex device = c10::cuda::current_device();
     DeviceState& state = States()[device];
-    if (state.budget == Count(kNoBudget) || size == 0) return take();
     SetFraction(device, &state);
+    if (state.budget == Count(kNoBudget) || size == 0) return take();
     const Bytes rounded = RoundUp(size, kRounding);
     while (state.books.ledger().WouldExceed(rounded) &&
            Relieve(device, rounded, /*is_locked=*/false)) {
@@ -210,6 +209,9 @@ std::atomic<BudgetedCudaAllocator*> ours = nullptr;
 
 absl::Status CudaAllocator::Install(PressureHandler handler) {
   native::CUDAAllocator* const inner = native::get();
+  if (ours != nullptr) {
+    return absl::FailedPreconditionError("it has been replaced before");
+  }
   if (inner->name() != "native") {
     return absl::FailedPreconditionError(absl::StrCat(
         "the CUDA allocator is \"", inner->name(), "\", not the native one"));

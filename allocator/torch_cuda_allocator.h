@@ -35,7 +35,7 @@ class CudaAllocator {
 
   // Takes the place of the native allocator; once, before or after CUDA was
   // initialised. FailedPrecondition if another allocator than the native one is
-  // in place, whose name the message has.
+  // in place, whose name the message has, or if it was done before.
   static absl::Status Install(PressureHandler handler);
 
   // Whether ours is still the one that PyTorch asks.

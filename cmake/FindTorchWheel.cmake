@@ -26,13 +26,13 @@ if(TorchWheel_FOUND AND NOT TARGET TorchWheel::torch)
       "${TorchWheel_ROOT}/lib/libc10.so;${TorchWheel_ROOT}/lib/libtorch_cpu.so")
 endif()
 
-# Its headers call the runtime, which torch has mapped before us.
-if(TorchWheel_FOUND AND CudaHeaders_LIBRARY AND NOT TARGET TorchWheel::torch_cuda
+# Its headers call the runtime: what links it names one, real or simulated.
+if(TorchWheel_FOUND AND CudaHeaders_FOUND AND NOT TARGET TorchWheel::torch_cuda
     AND EXISTS "${TorchWheel_ROOT}/lib/libc10_cuda.so")
   add_library(TorchWheel::torch_cuda INTERFACE IMPORTED)
   # Their own dependencies are found by their own run paths.
   set_target_properties(TorchWheel::torch_cuda PROPERTIES
     INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined"
     INTERFACE_LINK_LIBRARIES
-      "TorchWheel::torch;CudaHeaders::runtime;${TorchWheel_ROOT}/lib/libc10_cuda.so;${TorchWheel_ROOT}/lib/libtorch_cuda.so;${CudaHeaders_LIBRARY}")
+      "TorchWheel::torch;CudaHeaders::runtime;${TorchWheel_ROOT}/lib/libc10_cuda.so;${TorchWheel_ROOT}/lib/libtorch_cuda.so")
 endif()

@@ -1,0 +1,158 @@
+// On the simulated device: the allocator below ours is PyTorch's own.
+#include "allocator/torch_cuda_allocator.h"
+
+#include <ATen/Context.h>
+#include <c10/core/Allocator.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <utility>
+#include <vector>
+
+#include "allocator/allocation_kind.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/cudasim/control.h"
+
+namespace ebbtide {
+namespace {
+
+namespace native = c10::cuda::CUDACachingAllocator;
+
+constexpr int64_t kMiB = 1 << 20;
+constexpr c10::DeviceIndex kDevice = 0;
+
+Bytes MiB(int64_t count) { return Bytes{count * kMiB}; }
+
+// What the handler may free, oldest first, and what it was asked.
+struct Evictable {
+  std::vector<c10::DataPtr> blocks;
+  std::vector<Bytes> asked;
+};
+Evictable& All() {
+  static auto& all = *new Evictable;
+  return all;
+}
+
+bool Evict(c10::DeviceIndex device, Bytes needed, bool) {
+  EXPECT_EQ(device, kDevice);
+  All().asked.push_back(needed);
+  if (All().blocks.empty()) return false;
+  All().blocks.erase(All().blocks.begin());
+  return true;
+}
+
+class TorchCudaAllocatorTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    cudasim_set_capacity(uint64_t{1} << 30);
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+    ASSERT_TRUE(CudaAllocator::Install(&Evict).ok());
+  }
+  void TearDown() override {
+    All() = {};
+    CudaAllocator::SetBudget(kDevice, kNoBudget);
+    native::setMemoryFraction(1, kDevice);
+    native::emptyCache();
+    EXPECT_EQ(Books().ledger().live(), Bytes{0});
+    EXPECT_EQ(Books().reserved(), Bytes{0});
+  }
+
+  static DeviceBooks& Books() { return CudaAllocator::Books(kDevice); }
+  static c10::DataPtr Allocate(Bytes size) {
+    return c10::GetAllocator(c10::DeviceType::CUDA)->allocate(Count(size));
+  }
+  static int64_t Failures() { return native::getDeviceStats(kDevice).num_ooms; }
+  // As the native allocator counts them.
+  static Bytes Reserved() {
+    return Bytes{native::getDeviceStats(kDevice).reserved_bytes[0].current};
+  }
+};
+
+TEST_F(TorchCudaAllocatorTest, BooksAgreeWithTheNativeStatistics) {
+  const c10::DataPtr large = Allocate(MiB(30));
+  const c10::DataPtr small = Allocate(Bytes{1000});
+  EXPECT_EQ(Books().ledger().live(), MiB(30) + Bytes{1024});
+  EXPECT_EQ(Books().reserved(), Reserved());
+  EXPECT_EQ(Reserved(), MiB(32));
+}
+
+TEST_F(TorchCudaAllocatorTest, WhatIsAliveHasTheKindOfItsThread) {
+  c10::DataPtr saved;
+  {
+    const AllocationKind kind(Kind::kSaved);
+    saved = Allocate(MiB(3));
+  }
+  const c10::DataPtr other = Allocate(MiB(2));
+  const BytesByKind live = Books().ledger().LiveByKind();
+  EXPECT_EQ(live[static_cast<int>(Kind::kSaved)], MiB(3));
+  EXPECT_EQ(live[static_cast<int>(Kind::kOther)], MiB(2));
+}
+
+TEST_F(TorchCudaAllocatorTest, WhatDoesNotFitIsPrecededByEvictions) {
+  CudaAllocator::SetBudget(kDevice, MiB(64));
+  for (int i = 0; i < 3; ++i) All().blocks.push_back(Allocate(MiB(20)));
+  EXPECT_THAT(All().asked, testing::IsEmpty());
+  const int64_t failures = Failures();
+  const c10::DataPtr more = Allocate(MiB(40));
+  EXPECT_EQ(All().blocks.size(), 1);
+  EXPECT_LE(Reserved(), MiB(64));
+  EXPECT_EQ(Failures(), failures);
+}
+
+TEST_F(TorchCudaAllocatorTest, WithNothingLeftTheErrorIsTheNativeOne) {
+  CudaAllocator::SetBudget(kDevice, MiB(64));
+  c10::DataPtr held = Allocate(MiB(40));
+  EXPECT_THROW(Allocate(MiB(30)), c10::OutOfMemoryError);
+  EXPECT_THAT(All().asked, testing::Not(testing::IsEmpty()));
+  held = {};
+  EXPECT_NE(Allocate(MiB(60)).get(), nullptr);
+}
+
+TEST_F(TorchCudaAllocatorTest, ABudgetOfWholeSegmentsCanBeUsedUp) {
+  CudaAllocator::SetBudget(kDevice, MiB(62));
+  const c10::DataPtr held = Allocate(MiB(40));
+  const c10::DataPtr rest = Allocate(MiB(22));
+  EXPECT_EQ(Reserved(), MiB(62));
+}
+
+TEST_F(TorchCudaAllocatorTest, WhereOnlyFragmentsAreFreeMoreIsEvicted) {
+  CudaAllocator::SetBudget(kDevice, MiB(40));
+  // Two segments of 20 MiB; of each the larger half is free.
+  std::vector<c10::DataPtr> halves;
+  for (int i = 0; i < 2; ++i) {
+    halves.push_back(Allocate(MiB(9)));
+    All().blocks.push_back(Allocate(MiB(9)));
+  }
+  halves.clear();
+  // Live bytes would fit: 18 and 16 of 40.
+  const int64_t failures = Failures();
+  const c10::DataPtr more = Allocate(MiB(16));
+  EXPECT_EQ(All().blocks.size(), 1);
+  EXPECT_LE(Reserved(), MiB(40));
+  EXPECT_EQ(Failures(), failures);
+}
+
+TEST_F(TorchCudaAllocatorTest, TheProgramsFractionStays) {
+  native::setMemoryFraction(0.5, kDevice);
+  CudaAllocator::SetBudget(kDevice, MiB(64));
+  Allocate(MiB(1));
+  EXPECT_EQ(native::getMemoryFraction(kDevice), 0.5);
+  CudaAllocator::SetBudget(kDevice, MiB(900));
+  EXPECT_THROW(Allocate(MiB(600)), c10::OutOfMemoryError);
+  CudaAllocator::SetBudget(kDevice, kNoBudget);
+  EXPECT_THROW(Allocate(MiB(600)), c10::OutOfMemoryError);
+  native::setMemoryFraction(1, kDevice);
+  EXPECT_NE(Allocate(MiB(600)).get(), nullptr);
+}
+
+TEST_F(TorchCudaAllocatorTest, ItIsDoneOnceAndSeenWhenItIsUndone) {
+  EXPECT_EQ(CudaAllocator::Install(&Evict).code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(CudaAllocator::IsInPlace());
+  native::CUDAAllocator* const ours = native::allocator.exchange(nullptr);
+  EXPECT_FALSE(CudaAllocator::IsInPlace());
+  native::allocator = ours;
+}
+
+}  // namespace
+}  // namespace ebbtide
