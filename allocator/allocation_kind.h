@@ -17,7 +17,7 @@ class AllocationKind {
   static Kind Current() { return kind_; }
 
  private:
-  // Read at every allocation; see hooks/busy.h.
+  // Read at every allocation; see hooks/thread_flag.h.
   [[gnu::tls_model("initial-exec")]] static inline thread_local Kind kind_ =
       Kind::kOther;
   Kind outer_;

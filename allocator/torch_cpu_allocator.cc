@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-// The byte to fill with, or -1. Read at every allocation; see hooks/busy.h.
+// The byte to fill with, or -1. Read at every allocation; see hooks/thread_flag.h.
 [[gnu::tls_model("initial-exec")]] thread_local int fill_here = -1;
 
 void (*observe_free)(void* block) = nullptr;

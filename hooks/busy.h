@@ -3,24 +3,11 @@
 #ifndef EBBTIDE_HOOKS_BUSY_H_
 #define EBBTIDE_HOOKS_BUSY_H_
 
+#include "hooks/thread_flag.h"
+
 namespace ebbtide {
 
-class Busy {
- public:
-  Busy() : outer_(busy_) { busy_ = true; }
-  ~Busy() { busy_ = outer_; }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
-
-  static bool IsSet() { return busy_; }
-
- private:
-  // Read several times per op; so few bytes fit into what the loader keeps free
-  // for libraries that are opened late.
-  [[gnu::tls_model("initial-exec")]] static inline thread_local bool busy_ =
-      false;
-  bool outer_;
-};
+using Busy = ThreadFlag<struct BusyName>;
 
 }  // namespace ebbtide
 

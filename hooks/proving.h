@@ -4,21 +4,11 @@
 #ifndef EBBTIDE_HOOKS_PROVING_H_
 #define EBBTIDE_HOOKS_PROVING_H_
 
+#include "hooks/thread_flag.h"
+
 namespace ebbtide {
 
-class Proving {
- public:
-  Proving() : outer_(proving_) { proving_ = true; }
-  ~Proving() { proving_ = outer_; }
-  Proving(const Proving&) = delete;
-  Proving& operator=(const Proving&) = delete;
-
-  static bool IsSet() { return proving_; }
-
- private:
-  static inline thread_local bool proving_ = false;
-  bool outer_;
-};
+using Proving = ThreadFlag<struct ProvingName>;
 
 }  // namespace ebbtide
 
