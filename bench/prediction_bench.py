@@ -34,7 +34,9 @@ distance of the quartiles of the unmanaged steps that ran in turn with them; the
 holds within {100 * NEAR:g} % or that, whichever is larger. The peak is the one of \
 the step that is furthest from the prediction; it holds within the larger of 1 % and \
 1 MiB. A job's budgets are shares of the way from its floor to its unmanaged peak. \
-Plans that lost their trial steps to another are not in the table."""
+Plans that lost their trial steps, to another or to evicting on demand, are not \
+in the table."""
+LOST = "the plan was slower than evicting on demand"
 
 
 @dataclasses.dataclass
@@ -78,7 +80,7 @@ class Row:
 
 @dataclasses.dataclass
 class Bench:
-    """One job; what cannot be judged is noted."""
+    """One job; what cannot be judged is noted, and why it is wrong if it is."""
 
     job: Job
     threads: int
@@ -86,6 +88,7 @@ class Bench:
     turns: Turns
     needed: int  # steps a plan's median needs
     notes: list[str] = dataclasses.field(default_factory=list)
+    complaints: list[str] = dataclasses.field(default_factory=list)
 
     def rows(self) -> Iterator[Row]:
         job, steps = self.job, str(self.turns.steps)
@@ -129,10 +132,13 @@ class Bench:
             )
         if found == 0:
             states = report["steps_by_state"]
-            self.notes.append(
+            note = (
                 f"{place}: no plan was followed in {self.needed} counted steps; "
                 f"steps by state {states}; {report['reason'] or 'no reason given'}"
             )
+            self.notes.append(note)
+            if report["reason"] != LOST:
+                self.complaints.append(note)
 
 
 def furthest(report: dict[str, Any], plan: dict[str, Any]) -> int:
@@ -172,6 +178,7 @@ def main() -> int:
     shape = ways.shape(args, SEED)
     rows: list[Row] = []
     notes: list[str] = []
+    complaints: list[str] = []
     try:
         for name in jobs:
             bench = Bench(
@@ -183,6 +190,7 @@ def main() -> int:
             )
             rows += bench.rows()
             notes += bench.notes
+            complaints += bench.complaints
     except harness.JobError as error:
         print(f"bench prediction: {error}", file=sys.stderr)
         return 1
@@ -195,8 +203,8 @@ def main() -> int:
         f"{show(rows)}\n\n{ABOUT}\n\n{listed}".strip(),
         None if args.job else "prediction",
     )
-    complaints = [line for row in rows for line in row.complaints()]
-    return harness.verdict("prediction", [*complaints, *notes], args.check)
+    complaints += [line for row in rows for line in row.complaints()]
+    return harness.verdict("prediction", complaints, args.check)
 
 
 if __name__ == "__main__":

@@ -35,13 +35,14 @@ TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured) {
 }
 
 void DistributeActions(const MeasuredProfile& measured, TapePlan* bound) {
-  bound->steady =
-      MakeSteadyPlan(std::move(bound->saves), measured, bound->plan);
+  bound->steady = MakeSteadyPlan(std::move(bound->saves), measured, bound->plan,
+                                 bound->departures);
   const int ops = bound->hashes.size();
   bound->after_op.resize(ops);
   bound->before_stage.resize(bound->needs.size() + 1);
   int op = -1;
   int stage = 0;
+  auto departure = bound->departures.begin();
   for (const Action& action : bound->plan.actions) {
     TapePlan::Step step = {action.what, action.index};
     switch (action.what) {
@@ -56,6 +57,7 @@ void DistributeActions(const MeasuredProfile& measured, TapePlan* bound) {
       default:
         step.index = measured.storages[action.index];
     }
+    if (action.what == Action::Do::kOffload) step.until = *departure++;
     if (op < ops - 1) {
       bound->after_op[op].push_back(step);
     } else {
@@ -74,11 +76,13 @@ PlanRun::PlanRun(std::shared_ptr<const TapePlan> plan, Mode mode,
       verifier_(*verifier) {}
 
 PlanRun::~PlanRun() {
+  tape_->planned_instant = Tape::kNoPlan;
   while (!holds_.empty()) Release(holds_.back());
 }
 
 void PlanRun::CatchUp(int ops) {
   if (mode_ == Mode::kShadow) return;
+  Arrive(ops);
   // In the forward pass plans only free and offload (planner/plan.h): what has
   // gone already is no work.
   for (int op = 0; op < ops; ++op) Execute(plan_->after_op[op]);
@@ -92,6 +96,7 @@ void PlanRun::OnOpEnd(int op) {
     return;
   }
   if (mode_ == Mode::kShadow) return;
+  Arrive(op + 1);
   std::erase_if(waiting_, [this](const auto& step) { return Do(step); });
   Execute(plan_->after_op[op]);
 }
@@ -110,7 +115,14 @@ void PlanRun::OnStage(int stage) {
     return;
   }
   waiting_.clear();  // what the script still holds costs nothing to keep
+  if (mode_ == Mode::kActive) Arrive(plan_->hashes.size() + stage);
   Execute(plan_->before_stage[stage]);
+}
+
+// The next instant begins.
+void PlanRun::Arrive(int instant) {
+  tape_->planned_instant = instant;
+  residency_.Reap();
 }
 
 void PlanRun::Execute(const std::vector<TapePlan::Step>& steps) {
@@ -138,7 +150,7 @@ bool PlanRun::Do(const TapePlan::Step& step) {
       return storage.hooks == 0 || !storage.data ||
              residency_.Drop(tape_.get(), step.index);
     case Action::Do::kOffload:
-      residency_.Spill(tape_, step.index);
+      residency_.Spill(tape_, step.index, step.until);
       tape_->storages[step.index].returns = true;
       return storage.hooks == 0 || storage.spill || !residency_.CanSpill();
     case Action::Do::kRestore:

@@ -20,8 +20,12 @@ struct TapePlan {
   struct Step {
     Action::Do what = Action::Do::kFree;
     int index = 0;  // storage, or op to run again
+    // Of an offload: the instant by which its bytes leave. Instants are the ops
+    // and, after them, the stages (planner/profile.h).
+    int until = 0;
   };
   Plan plan;
+  std::vector<int> departures;   // as in Simulation
   Time rest{};                   // of the step, outside forward and backward
   std::vector<uint64_t> hashes;  // after op i
   std::vector<std::vector<Step>> after_op;  // between op i and the next
@@ -73,6 +77,7 @@ class PlanRun {
   bool ExpectsMoreThan(size_t ops) const { return plan_->hashes.size() > ops; }
 
  private:
+  void Arrive(int instant);
   void Execute(const std::vector<TapePlan::Step>& steps);
   bool Do(const TapePlan::Step& step);
   void RunAgain(int op);

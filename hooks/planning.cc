@@ -34,8 +34,12 @@ absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
                      FormatSize(plan->least_budget), " would do, for ",
                      plan->floor_witness));
   }
+  const auto simulation =
+      Simulate(request.measured.profile, plan->actions, plan->budget);
+  if (!simulation.ok()) return simulation.status();
   auto solved = std::make_shared<TapePlan>(request.bound);
   solved->plan = *std::move(plan);
+  solved->departures = simulation->departures;
   DistributeActions(request.measured, solved.get());
   return solved;
 }
@@ -67,8 +71,8 @@ void Planning::Shared::PriceAll(const Request& request) {
   const Profile& profile = request.measured.profile;
   for (const auto& plan : request.plans) {
     if (plan->outputs != request.bound.outputs) continue;
-    const auto simulation =
-        Simulate(profile, plan->plan.actions, request.options.budget);
+    const auto simulation = Simulate(profile, plan->plan.actions,
+                                     request.options.budget, plan->departures);
     if (!simulation.ok()) continue;
     auto priced = std::make_shared<TapePlan>(*plan);
     priced->plan.time = simulation->time;

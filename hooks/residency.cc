@@ -109,6 +109,7 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
 }
 
 void Residency::Prefetch(Tape* tape, int index) {
+  const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
   // Where its way out has not ended yet, PrefetchBefore sees to it.
   storage.returns = false;
@@ -117,13 +118,16 @@ void Residency::Prefetch(Tape* tape, int index) {
   tier_->StartRead(storage.spill.get()).IgnoreError();
 }
 
-bool Residency::Reap() {
+// `is_short`: of memory, so that nothing waits for its planned instant. True if
+// something was freed.
+bool Residency::FreeWritten(bool is_short) {
   bool freed = false;
-  std::erase_if(writing_, [&](const auto& entry) {
-    const auto tape = entry.first.lock();
+  std::erase_if(leaving_, [&](const Leaving& leaving) {
+    const auto tape = leaving.tape.lock();
     if (tape == nullptr) return true;
-    TapeStorage& storage = tape->storages[entry.second];
+    TapeStorage& storage = tape->storages[leaving.storage];
     if (!storage.spill) return true;
+    if (!is_short && tape->planned_instant < leaving.until) return false;
     if (!storage.spill->IsWritten()) return false;
     const absl::Status written = tier_->FinishWrite(storage.spill.get());
     if (!written.ok()) {
@@ -146,14 +150,14 @@ void Residency::GiveUpSpilling(const absl::Status& why) {
 }
 
 bool Residency::WaitForWrite() {
-  while (!writing_.empty()) {
-    const auto tape = writing_.front().first.lock();
-    if (tape != nullptr) {
-      if (const auto slot = tape->storages[writing_.front().second].spill) {
-        tier_->FinishWrite(slot.get()).IgnoreError();  // Reap looks at it
+  while (!leaving_.empty()) {
+    const Leaving& first = leaving_.front();
+    if (const auto tape = first.tape.lock()) {
+      if (const auto slot = tape->storages[first.storage].spill) {
+        tier_->FinishWrite(slot.get()).IgnoreError();  // seen when it is freed
       }
     }
-    if (Reap()) return true;
+    if (FreeWritten(/*is_short=*/true)) return true;
   }
   return false;
 }
@@ -193,7 +197,7 @@ bool Residency::CancelPrefetch() {
 
 bool Residency::Relieve(Bytes needed) {
   const Timed timed(this);
-  if (Reap()) return true;
+  if (FreeWritten(/*is_short=*/true)) return true;
   while (true) {
     if (tier_ != nullptr && tier_->in_flight() >= needed && WaitForWrite()) {
       return true;
@@ -219,6 +223,7 @@ bool Residency::Relieve(Bytes needed) {
 }
 
 bool Residency::Drop(Tape* tape, int index) {
+  const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
   if (!IsEvictable(storage) || !FindRecipe(*tape, index)) return false;
   storage.spill.reset();
@@ -234,7 +239,8 @@ bool Residency::Drop(Tape* tape, int index) {
   return true;
 }
 
-void Residency::Spill(const std::shared_ptr<Tape>& tape, int index) {
+void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
+  const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
   if (!CanSpill() || storage.spill || !IsEvictable(storage)) return;
   auto slot = tier_->StartWrite(storage.data, NameOf(*tape, index));
@@ -252,10 +258,11 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index) {
   for (int i = storage.last_pack; i >= 0; i = tape->saves[i].earlier) {
     tape->spilled_saves.insert(i);
   }
-  writing_.emplace_back(tape, index);
+  leaving_.push_back({tape, index, until});
 }
 
 void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
+  const Timed timed(this);
   const LogSpan span(SpanKind::kRecompute, NameOf(*tape, index),
                      tape->storages[index].bytes);
   const AllocationKind scratch(Kind::kScratch);
@@ -274,6 +281,7 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
 }
 
 std::optional<bool> Residency::RebuildsEqual(Tape* tape, int index) {
+  const Timed timed(this);
   const Proving proving;
   TapeStorage& storage = tape->storages[index];
   if (!FindRecipe(*tape, index)) return false;

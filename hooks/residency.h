@@ -44,15 +44,17 @@ class Residency {
 
   // Drops or spills at least one storage; false where nothing can go.
   bool Relieve(Bytes needed);
-  // Frees what finished copies have made free; true if there was any.
-  bool Reap();
+  // Frees what finished copies have made free and no plan keeps.
+  void Reap() { FreeWritten(/*is_short=*/false); }
 
   // Explicit decisions, those of a plan. Drop needs a recipe (false without
   // one); Spill starts a copy, the bytes go when it has ended; Prefetch starts
   // the way back. They do nothing where the storage is not evictable or not
-  // spilled.
+  // spilled. Bytes that are copied before the tape's planned instant is `until`
+  // wait for it, unless memory is short: so the peak is the plan's, whatever
+  // the speed of the disk.
   bool Drop(Tape* tape, int storage);
-  void Spill(const std::shared_ptr<Tape>& tape, int storage);
+  void Spill(const std::shared_ptr<Tape>& tape, int storage, int until = 0);
   void Prefetch(Tape* tape, int storage);
   // `hold` says which rebuilt storages besides `storage` stay.
   void Rebuild(Tape* tape, int storage, std::function<bool(int)> hold);
@@ -104,20 +106,26 @@ class Residency {
 
  private:
   class Timed;
+  struct Leaving {
+    std::weak_ptr<Tape> tape;
+    int storage;
+    int until;
+  };
 
   template <typename Visit>
   void ForEachTapeOf(const c10::Storage& storage, Visit visit);
   std::optional<Victim> BestVictim(Bytes needed);
   void GiveUpSpilling(const absl::Status& why);
   void PrefetchBefore(Tape* tape, int pack);
+  bool FreeWritten(bool is_short);
   bool WaitForWrite();
   bool CancelPrefetch();
 
   std::unique_ptr<HostTier> tier_;
   std::string spill_failure_;
   std::vector<std::weak_ptr<Tape>> tapes_;
-  // Copies out under way, oldest first.
-  std::vector<std::pair<std::weak_ptr<Tape>, int>> writing_;
+  // Copies out under way, or ended early, oldest first.
+  std::vector<Leaving> leaving_;
   const Tape* positioned_ = nullptr;
   double position_ = 0;
   bool verify_ = false;

@@ -255,6 +255,7 @@ void Runtime::EndPair() {
   in_backward_ = false;
   if (steady_run_ != nullptr) EndSteadyPair();
   EndPlanRun();
+  tape_->planned_instant = Tape::kNoPlan;
 }
 
 bool Runtime::Relieve(Bytes needed) {

@@ -101,7 +101,7 @@ class Runtime final : public TapeListener {
   // found.
   void TellFloor(SignatureBook* book);
   void RefreshVerified();
-  void KeepLeastTimes(SignatureBook* book);
+  void KeepTimes(SignatureBook* book);
   void PriceCandidates(SignatureBook* book);
   void Reprice(SignatureBook* book, const Planning::Made& made);
   void NoteStepTime(SignatureBook* book, bool evicted);
@@ -125,6 +125,7 @@ class Runtime final : public TapeListener {
   // any more.
   Candidate* Followed();
   void EndSteadyPair();
+  void FreeWhatIsDue();
   void SpillWhatIsDue(int position);
   void RestoreWhatIsDue(const void* node);
   bool MayRest(Bytes peak) const;

@@ -45,7 +45,9 @@ void Runtime::FollowAsk(int storage) {
 }
 
 void Runtime::RestoreWhatIsDue(const void* node) {
-  for (int due : steady_run_->RestoresDue(node)) {
+  const auto restores = steady_run_->RestoresDue(node);
+  FreeWhatIsDue();
+  for (int due : restores) {
     if (due >= static_cast<int>(tape_->storages.size())) continue;
     if (tape_->storages[due].hooks > 0) residency_.Prefetch(tape_.get(), due);
   }

@@ -49,7 +49,7 @@ void Runtime::Learn() {
   book.last_pair = pairs_;
   book.was_short = evicted;
   const bool is_recorded = steady_run_ == nullptr;
-  if (is_recorded) KeepLeastTimes(&book);
+  if (is_recorded) KeepTimes(&book);
   if (!settings_.budget) {
     // Times are the least so far: later profiles are better ones.
     if (streak_ > 1 && std::has_single_bit(++book.repeats)) TakeProfile(book);
@@ -244,7 +244,7 @@ bool Runtime::MayRest(Bytes peak) const {
                       });
 }
 
-void Runtime::KeepLeastTimes(SignatureBook* book) {
+void Runtime::KeepTimes(SignatureBook* book) {
   const bool known = book->op_times.size() == tape_->ops.size() &&
                      book->stage_times.size() == tape_->stages.size();
   book->op_times.resize(tape_->ops.size());
@@ -259,15 +259,13 @@ void Runtime::KeepLeastTimes(SignatureBook* book) {
   for (size_t i = 0; i < book->stage_times.size(); ++i) {
     keep(&tape_->stages[i].nanoseconds, &book->stage_times[i]);
   }
-  double step = watch_.step_nanoseconds();
-  keep(&step, &book->step_time);
-  ++book->measured;
+  book->step_times.Add(watch_.step_nanoseconds());
 }
 
 // Times of the first pairs are poor: what plans are expected to take is found
 // anew from the better ones.
 void Runtime::PriceCandidates(SignatureBook* book) {
-  const int pairs = book->measured;
+  const int pairs = book->step_times.steps();
   if (book->candidates.empty() || pairs < 2 * book->priced_at) return;
   book->priced_at = pairs;
   std::vector<std::shared_ptr<const TapePlan>> plans;
@@ -288,7 +286,8 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
   Profile& profile = measured.profile;
-  profile.tail_time = std::max(0.0, book.step_time - BaseTime(profile));
+  profile.tail_time =
+      std::max(0.0, book.step_times.LowerQuartile() - BaseTime(profile));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
   return measured;
 }

@@ -138,12 +138,17 @@ std::optional<int> Runtime::NextSave() {
   return position;
 }
 
-void Runtime::SpillWhatIsDue(int position) {
+void Runtime::FreeWhatIsDue() {
+  tape_->planned_instant = steady_run_->instant();
   residency_.Reap();
+}
+
+void Runtime::SpillWhatIsDue(int position) {
+  FreeWhatIsDue();
   while (steady_run_->IsSpillDue(position)) {
-    const int storage = steady_run_->NextSpill();
+    const auto& [save, storage, until] = steady_run_->NextSpill();
     if (storage < static_cast<int>(tape_->storages.size())) {
-      residency_.Spill(tape_, storage);
+      residency_.Spill(tape_, storage, until);
       tape_->storages[storage].returns = true;
     }
   }
@@ -177,7 +182,7 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   if (state_ == State::kSteady) {
     steady_run_->Check(position, tensor, index);
     tape->clock = position;
-    residency_.Reap();
+    FreeWhatIsDue();
   }
   TapeStorage& storage = tape->storages[index];
   if (!storage.data) storage.data = bytes;

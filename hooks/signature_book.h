@@ -39,12 +39,11 @@ struct SignatureBook {
   int64_t last_pair = 0;    // of the run
   int64_t longest_gap = 0;  // pairs from one to the next; 0: it came once
   bool was_short = false;   // of memory, the last time
-  // The least that each op and stage, and the step from such a pair to the
-  // next, have taken; nanoseconds.
+  // The least that each op and stage has taken, and what steps took from such a
+  // pair to the next without what ebbtide did in them; nanoseconds.
   std::vector<double> op_times;
   std::vector<double> stage_times;
-  double step_time = 0;
-  int measured = 0;   // pairs that these are of
+  StepTimes step_times;
   int priced_at = 0;  // of them, when the candidates were last priced
   StepTimes demand;   // seconds, without a plan
 

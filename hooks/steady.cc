@@ -36,15 +36,39 @@ bool AsksFor(const absl::flat_hash_map<int, int>& numbers,
   });
 }
 
+// When each instant of the profile, that of the tail included, has come, in
+// terms of SteadyRun::instant.
+std::vector<int> CountInstants(const std::vector<SaveMark>& saves,
+                               const absl::flat_hash_map<int, int>& numbers,
+                               const MeasuredProfile& measured) {
+  std::vector<int> counts;
+  const int ops = measured.profile.ops.size();
+  for (int op = 0; op < ops; ++op) {
+    const int save = FirstSaveBehind(saves, op - 1);
+    counts.push_back(save < 0 ? saves.size() : save);
+  }
+  const int stages = measured.profile.stages.size();
+  int count = saves.size();
+  for (int stage = 0; stage < stages; ++stage) {
+    counts.push_back(count);
+    if (AsksFor(numbers, measured, stage)) ++count;
+  }
+  counts.push_back(count);
+  return counts;
+}
+
 }  // namespace
 
 std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
     std::vector<SaveMark> saves, const MeasuredProfile& measured,
-    const Plan& plan) {
+    const Plan& plan, absl::Span<const int> departures) {
   if (Contains(plan, Action::Do::kRecompute)) return nullptr;
   auto steady = std::make_shared<SteadyPlan>();
   const absl::flat_hash_map<int, int> numbers = Renumber(&saves);
   steady->saves = std::move(saves);
+  const std::vector<int> counts =
+      CountInstants(steady->saves, numbers, measured);
+  auto departure = departures.begin();
   int op = -1;
   std::vector<int> due;
   for (const Action& action : plan.actions) {
@@ -57,13 +81,14 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
         steady->restores.push_back(std::exchange(due, {}));
         break;
       case Action::Do::kOffload: {
+        const int until = counts[*departure++];
         const Value& value = measured.profile.values[action.index];
         const int save =
             FirstSaveBehind(steady->saves, std::max(op, value.released));
         const auto number = numbers.find(measured.storages[action.index]);
         // What nothing is saved after goes on demand.
         if (save < 0 || number == numbers.end()) break;
-        steady->spills.push_back({save, number->second});
+        steady->spills.push_back({save, number->second, until});
         break;
       }
       case Action::Do::kRestore: {
@@ -85,11 +110,13 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
 absl::Span<const int> SteadyRun::RestoresDue(const void* node) {
   if (node == node_ || diverged_) return {};
   node_ = node;
+  instant_ = plan_->saves.size() + next_stage_;
   if (next_stage_ >= plan_->restores.size()) return {};
   return plan_->restores[next_stage_++];
 }
 
 bool SteadyRun::IsNative(int position, uint64_t sequence) {
+  instant_ = position;
   if (position >= static_cast<int>(plan_->saves.size()) ||
       plan_->saves[position].sequence != sequence) {
     diverged_ = true;

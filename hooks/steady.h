@@ -29,6 +29,7 @@ struct SteadyPlan {
   struct Spill {
     int before_save = 0;  // the script has let go of it by then
     int storage = 0;      // as in `saves`
+    int until = 0;        // when its bytes leave, of SteadyRun::instant
   };
   std::vector<Spill> spills;  // by before_save
   // Storages to be brought back, by the stage before which that begins: of the
@@ -37,10 +38,11 @@ struct SteadyPlan {
 };
 
 // From a plan and the tape it was made for; nullptr where the plan recomputes.
+// `departures`: as in Simulation.
 // `saves`: of that tape, without those that are left to PyTorch (storage -1).
 std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
     std::vector<SaveMark> saves, const MeasuredProfile& measured,
-    const Plan& plan);
+    const Plan& plan, absl::Span<const int> departures);
 
 // One pair in the steady state. Used by the thread that owns the pair.
 class SteadyRun {
@@ -57,8 +59,10 @@ class SteadyRun {
     return next_spill_ < plan_->spills.size() &&
            plan_->spills[next_spill_].before_save <= position;
   }
-  int NextSpill() { return plan_->spills[next_spill_++].storage; }
+  const SteadyPlan::Spill& NextSpill() { return plan_->spills[next_spill_++]; }
   bool diverged() const { return diverged_; }
+  // Saves so far and, in backward, stages. Tape::kNoPlan once it has diverged.
+  int instant() const { return diverged_ ? Tape::kNoPlan : instant_; }
   // Backward op `node` asks for a storage: those to be brought back by now that
   // were not due before.
   absl::Span<const int> RestoresDue(const void* node);
@@ -72,6 +76,7 @@ class SteadyRun {
   size_t next_spill_ = 0;
   size_t next_stage_ = 0;
   const void* node_ = nullptr;  // that has asked last
+  int instant_ = 0;
   bool diverged_ = false;
 };
 

@@ -19,6 +19,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -230,6 +231,10 @@ struct Tape {
   // Writes have gone unseen since: no recipe is relied upon any more.
   bool blind = false;
   bool follows_plan = false;
+  // How far its plan has got, as the plan counts: what has been copied away
+  // stays until the plan says. Without a plan nothing waits.
+  static constexpr int kNoPlan = std::numeric_limits<int>::max();
+  int planned_instant = kNoPlan;
 
   // Room for the arguments of an op, for as long as the tape lives.
   absl::Span<Argument> AddArguments(size_t count);

@@ -8,10 +8,11 @@
 namespace ebbtide {
 namespace {
 
-constexpr int kLast = 8;         // steps that are remembered
-constexpr int kEnough = 8;       // steps after which planning is given up
-constexpr double kFar = 1.25;    // a single step that is slower ends a trial
-constexpr double kNoise = 1.05;  // what is within it is no difference
+constexpr size_t kRemembered = 64;  // steps
+constexpr size_t kLast = 8;         // of them, those that plans compete with
+constexpr int kEnough = 8;          // steps after which planning is given up
+constexpr double kFar = 1.25;       // a single step that is slower ends a trial
+constexpr double kNoise = 1.05;     // what is within it is no difference
 
 constexpr size_t kNeighbours = 5;  // whose experience counts
 constexpr size_t kFewest = 3;      // that say anything
@@ -40,11 +41,20 @@ std::vector<int> InOrder(absl::Span<const Contestant> plans) {
 void StepTimes::Add(Time time) {
   ++steps_;
   last_.push_back(time);
-  if (static_cast<int>(last_.size()) > kLast) last_.pop_front();
+  if (last_.size() > kRemembered) last_.pop_front();
 }
 
 Time StepTimes::Least() const {
-  return last_.empty() ? 0 : *std::min_element(last_.begin(), last_.end());
+  if (last_.empty()) return 0;
+  return *std::min_element(last_.end() - std::min(last_.size(), kLast),
+                           last_.end());
+}
+
+Time StepTimes::LowerQuartile() const {
+  if (last_.empty()) return 0;
+  std::vector<Time> sorted(last_.begin(), last_.end());
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 4];
 }
 
 Time ExpectedTime(Time predicted, std::vector<Experience> experiences) {

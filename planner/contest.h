@@ -26,9 +26,11 @@ class StepTimes {
  public:
   void Add(Time time);
   int steps() const { return steps_; }  // all that were added
-  // The fastest of the last ones: other programs slow some steps down, none
+  // The fastest of the last few: other programs slow some steps down, none
   // makes them faster. 0: none was added.
   Time Least() const;
+  // Of many more: what a step takes that little slows down. 0 as above.
+  Time LowerQuartile() const;
 
  private:
   std::deque<Time> last_;

@@ -23,12 +23,22 @@ struct State {
 struct Leaving {
   Time end;
   Bytes bytes;
+  int offload;  // in the order of the actions
+};
+
+struct Returning {
+  Time end;
+  Bytes bytes;
 };
 
 class Simulator {
  public:
-  Simulator(const Profile& profile, Bytes budget)
-      : profile_(profile), budget_(budget), states_(profile.values.size()) {
+  Simulator(const Profile& profile, Bytes budget,
+            absl::Span<const int> departures)
+      : profile_(profile),
+        budget_(budget),
+        planned_(departures),
+        states_(profile.values.size()) {
     const size_t instants = profile.ops.size() + profile.stages.size();
     result_.curve.assign(instants + 1, Bytes{});
     released_.resize(instants + 1);
@@ -103,10 +113,16 @@ class Simulator {
   }
 
   void Drain() {
-    while (!leaving_.empty() && leaving_.front().end <= clock_) {
-      resident_ -= leaving_.front().bytes;
-      leaving_.pop_front();
+    while (!leaving_.empty() && leaving_.front().end <= clock_ &&
+           (planned_.empty() || planned_[leaving_.front().offload] <= next_)) {
+      Depart();
     }
+  }
+
+  void Depart() {
+    resident_ -= leaving_.front().bytes;
+    result_.departures[leaving_.front().offload] = next_;
+    leaving_.pop_front();
   }
 
   // Waits until `extra` bytes fit beside the resident ones.
@@ -114,7 +130,7 @@ class Simulator {
     Drain();
     while (resident_ + extra > budget_ && !leaving_.empty()) {
       WaitUntil(leaving_.front().end);
-      Drain();
+      Depart();
     }
     const Bytes live = resident_ + extra;
     result_.curve[next_] = std::max(result_.curve[next_], live);
@@ -202,7 +218,9 @@ class Simulator {
     const Time start = std::max(std::max(clock_, d2h_), state.ready);
     d2h_ = start + static_cast<double>(Count(bytes)) / profile_.d2h;
     state = {Where::kHost, d2h_};
-    leaving_.push_back({d2h_, bytes});
+    leaving_.push_back(
+        {d2h_, bytes, static_cast<int>(result_.departures.size())});
+    result_.departures.push_back(result_.curve.size() - 1);
     return absl::OkStatus();
   }
 
@@ -269,6 +287,7 @@ class Simulator {
 
   const Profile& profile_;
   const Bytes budget_;
+  const absl::Span<const int> planned_;  // departures; empty: none
   std::vector<State> states_;
   std::vector<std::vector<int>> released_;  // unsaved values by `released`
   int next_ = 0;                            // instant to come
@@ -278,7 +297,7 @@ class Simulator {
   Bytes resident_{};
   std::deque<Leaving> leaving_;  // running offloads
   Bytes host_{};
-  std::deque<Leaving> returning_;  // running restores
+  std::deque<Returning> returning_;  // running restores
   Simulation result_;
 };
 
@@ -299,8 +318,9 @@ std::string InstantName(const Profile& profile, int instant) {
 
 absl::StatusOr<Simulation> Simulate(const Profile& profile,
                                     absl::Span<const Action> actions,
-                                    Bytes budget) {
-  Simulator simulator(profile, budget);
+                                    Bytes budget,
+                                    absl::Span<const int> departures) {
+  Simulator simulator(profile, budget, departures);
   for (size_t k = 0; k < actions.size(); ++k) {
     absl::Status status = simulator.Do(actions[k]);
     if (!status.ok()) {

@@ -33,13 +33,19 @@ struct Simulation {
   // Most live bytes at each instant (planner/profile.h; recomputes and
   // restores belong to the stage they precede), then those of the tail.
   std::vector<Bytes> curve;
+  // By offload, in the order of the actions: the instant by which its bytes
+  // have left; that of the tail where they are there to the end.
+  std::vector<int> departures;
 };
 
 // ResourceExhausted where the plan exceeds `budget`, InvalidArgument where it
 // does what cannot be done; both name the action. `profile` must be valid.
+// `departures`: of another simulation of the same actions; bytes that are
+// copied earlier leave then, unless an action waits for them. Empty: at once.
 absl::StatusOr<Simulation> Simulate(const Profile& profile,
                                     absl::Span<const Action> actions,
-                                    Bytes budget);
+                                    Bytes budget,
+                                    absl::Span<const int> departures = {});
 
 // "op 12 aten::mm", "stage 3 MmBackward0" or "tail".
 std::string InstantName(const Profile& profile, int instant);

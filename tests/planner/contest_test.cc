@@ -42,6 +42,16 @@ TEST(StepTimesTest, RemembersTheFastestOfTheLastEight) {
   EXPECT_EQ(times.steps(), 9);
 }
 
+TEST(StepTimesTest, TheLowerQuartileIsAboveTheFastestQuarter) {
+  StepTimes times;
+  EXPECT_EQ(times.LowerQuartile(), 0);
+  times.Add(9);
+  times.Add(1);
+  EXPECT_EQ(times.LowerQuartile(), 1);
+  for (int time : {8, 2, 7, 3, 6, 5}) times.Add(time);
+  EXPECT_EQ(times.LowerQuartile(), 3);
+}
+
 TEST(ChoosePlanTest, NoPlan) {
   EXPECT_THAT(ChoosePlan({}, 1), Eq(std::nullopt));
 }

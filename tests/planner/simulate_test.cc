@@ -8,6 +8,7 @@
 namespace ebbtide {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr Bytes kPlenty{1000};
@@ -44,6 +45,21 @@ TEST(SimulateTest, AnOffloadLeavesWhenItsCopyEnds) {
   EXPECT_EQ(simulation->curve[3], Bytes{11});
   EXPECT_EQ(simulation->stall, 10);
   EXPECT_EQ(simulation->time, 100);
+  EXPECT_THAT(simulation->departures, ElementsAre(3));
+}
+
+TEST(SimulateTest, WhatIsCopiedEarlyLeavesWhenItWasToLeave) {
+  Profile p = ThreeOps();
+  p.d2h = p.h2d = 1;
+  const std::vector<int> late = {4};
+  const auto simulation = Simulate(p, kMove, kPlenty, late);
+  ASSERT_EQ(simulation.status(), absl::OkStatus());
+  EXPECT_EQ(simulation->curve[3], Bytes{15});
+  EXPECT_THAT(simulation->departures, ElementsAre(4));
+  // Short of memory, it leaves when its copy ends.
+  const auto tight = Simulate(p, kMove, Bytes{13}, late);
+  ASSERT_EQ(tight.status(), absl::OkStatus());
+  EXPECT_THAT(tight->departures, ElementsAre(2));
 }
 
 TEST(SimulateTest, AnOpWaitsForARunningOffloadThatMakesRoom) {
@@ -54,6 +70,7 @@ TEST(SimulateTest, AnOpWaitsForARunningOffloadThatMakesRoom) {
   ASSERT_EQ(simulation.status(), absl::OkStatus());
   EXPECT_EQ(simulation->peak, Bytes{13});
   EXPECT_EQ(simulation->time, 90 + 4 + 4);
+  EXPECT_THAT(simulation->departures, ElementsAre(2));
 }
 
 TEST(SimulateTest, APlanAboveTheBudgetNamesTheInstant) {
