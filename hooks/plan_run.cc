@@ -36,13 +36,13 @@ TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured) {
 
 void DistributeActions(const MeasuredProfile& measured, TapePlan* bound) {
   bound->steady = MakeSteadyPlan(std::move(bound->saves), measured, bound->plan,
-                                 bound->departures);
+                                 bound->simulation);
   const int ops = bound->hashes.size();
   bound->after_op.resize(ops);
   bound->before_stage.resize(bound->needs.size() + 1);
   int op = -1;
   int stage = 0;
-  auto departure = bound->departures.begin();
+  auto departure = bound->simulation.departures.begin();
   for (const Action& action : bound->plan.actions) {
     TapePlan::Step step = {action.what, action.index};
     switch (action.what) {
@@ -121,8 +121,9 @@ void PlanRun::OnStage(int stage) {
 
 // The next instant begins.
 void PlanRun::Arrive(int instant) {
-  tape_->planned_instant = instant;
-  residency_.Reap();
+  const Simulation& expected = plan_->simulation;
+  residency_.Arrive(tape_.get(), instant,
+                    expected.peak - expected.curve[instant]);
 }
 
 void PlanRun::Execute(const std::vector<TapePlan::Step>& steps) {

@@ -11,6 +11,7 @@
 #include "hooks/verify.h"
 #include "hooks/watch.h"
 #include "planner/plan.h"
+#include "planner/simulate.h"
 
 namespace ebbtide {
 
@@ -25,7 +26,7 @@ struct TapePlan {
     int until = 0;
   };
   Plan plan;
-  std::vector<int> departures;   // as in Simulation
+  Simulation simulation;         // from when it was made
   Time rest{};                   // of the step, outside forward and backward
   std::vector<uint64_t> hashes;  // after op i
   std::vector<std::vector<Step>> after_op;  // between op i and the next

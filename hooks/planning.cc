@@ -34,12 +34,12 @@ absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
                      FormatSize(plan->least_budget), " would do, for ",
                      plan->floor_witness));
   }
-  const auto simulation =
+  auto simulation =
       Simulate(request.measured.profile, plan->actions, plan->budget);
   if (!simulation.ok()) return simulation.status();
   auto solved = std::make_shared<TapePlan>(request.bound);
   solved->plan = *std::move(plan);
-  solved->departures = simulation->departures;
+  solved->simulation = *std::move(simulation);
   DistributeActions(request.measured, solved.get());
   return solved;
 }
@@ -71,8 +71,9 @@ void Planning::Shared::PriceAll(const Request& request) {
   const Profile& profile = request.measured.profile;
   for (const auto& plan : request.plans) {
     if (plan->outputs != request.bound.outputs) continue;
-    const auto simulation = Simulate(profile, plan->plan.actions,
-                                     request.options.budget, plan->departures);
+    const auto simulation =
+        Simulate(profile, plan->plan.actions, request.options.budget,
+                 plan->simulation.departures);
     if (!simulation.ok()) continue;
     auto priced = std::make_shared<TapePlan>(*plan);
     priced->plan.time = simulation->time;

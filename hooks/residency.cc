@@ -142,6 +142,34 @@ bool Residency::FreeWritten(bool is_short) {
   return freed;
 }
 
+void Residency::Finish(const Leaving& leaving) {
+  const auto tape = leaving.tape.lock();
+  if (tape == nullptr) return;
+  const auto slot = tape->storages[leaving.storage].spill;
+  // What became of it is seen when its bytes are freed.
+  if (slot) tier_->FinishWrite(slot.get()).IgnoreError();
+}
+
+void Residency::Arrive(Tape* tape, int instant, Bytes room) {
+  tape->planned_instant = instant;
+  Reap();
+  const auto is_late = [&](const Leaving& leaving) {
+    return leaving.until <= instant && leaving.tape.lock().get() == tape;
+  };
+  int64_t late = 0;
+  for (const Leaving& leaving : leaving_) {
+    if (is_late(leaving)) late += tape->storages[leaving.storage].bytes;
+  }
+  while (late > Count(room)) {
+    const Timed timed(this);
+    const Leaving first =
+        *std::find_if(leaving_.begin(), leaving_.end(), is_late);
+    Finish(first);
+    late -= tape->storages[first.storage].bytes;
+    Reap();
+  }
+}
+
 void Residency::GiveUpSpilling(const absl::Status& why) {
   if (!spill_failure_.empty()) return;
   spill_failure_ = std::string(why.message());
@@ -151,12 +179,7 @@ void Residency::GiveUpSpilling(const absl::Status& why) {
 
 bool Residency::WaitForWrite() {
   while (!leaving_.empty()) {
-    const Leaving& first = leaving_.front();
-    if (const auto tape = first.tape.lock()) {
-      if (const auto slot = tape->storages[first.storage].spill) {
-        tier_->FinishWrite(slot.get()).IgnoreError();  // seen when it is freed
-      }
-    }
+    Finish(leaving_.front());
     if (FreeWritten(/*is_short=*/true)) return true;
   }
   return false;

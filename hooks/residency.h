@@ -44,6 +44,10 @@ class Residency {
 
   // Drops or spills at least one storage; false where nothing can go.
   bool Relieve(Bytes needed);
+  // The pair of `tape` has come to that instant of its plan. Waits for copies
+  // that were to have ended by now, where more than `room` bytes of them have
+  // not.
+  void Arrive(Tape* tape, int instant, Bytes room);
   // Frees what finished copies have made free and no plan keeps.
   void Reap() { FreeWritten(/*is_short=*/false); }
 
@@ -118,6 +122,7 @@ class Residency {
   void GiveUpSpilling(const absl::Status& why);
   void PrefetchBefore(Tape* tape, int pack);
   bool FreeWritten(bool is_short);
+  void Finish(const Leaving& leaving);
   bool WaitForWrite();
   bool CancelPrefetch();
 

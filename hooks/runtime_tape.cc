@@ -139,8 +139,7 @@ std::optional<int> Runtime::NextSave() {
 }
 
 void Runtime::FreeWhatIsDue() {
-  tape_->planned_instant = steady_run_->instant();
-  residency_.Reap();
+  residency_.Arrive(tape_.get(), steady_run_->instant(), steady_run_->room());
 }
 
 void Runtime::SpillWhatIsDue(int position) {

@@ -57,18 +57,33 @@ std::vector<int> CountInstants(const std::vector<SaveMark>& saves,
   return counts;
 }
 
+// As in SteadyPlan. An instant of the profile has come by its count, and began
+// after the one before.
+std::vector<Bytes> RoomByInstant(const std::vector<int>& counts,
+                                 const Simulation& simulation) {
+  std::vector<Bytes> room(counts.back() + 1, simulation.peak);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const Bytes left = simulation.peak - simulation.curve[i];
+    for (int k = std::max(counts[i] - 1, 0); k <= counts[i]; ++k) {
+      room[k] = std::min(room[k], left);
+    }
+  }
+  return room;
+}
+
 }  // namespace
 
 std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
     std::vector<SaveMark> saves, const MeasuredProfile& measured,
-    const Plan& plan, absl::Span<const int> departures) {
+    const Plan& plan, const Simulation& simulation) {
   if (Contains(plan, Action::Do::kRecompute)) return nullptr;
   auto steady = std::make_shared<SteadyPlan>();
   const absl::flat_hash_map<int, int> numbers = Renumber(&saves);
   steady->saves = std::move(saves);
   const std::vector<int> counts =
       CountInstants(steady->saves, numbers, measured);
-  auto departure = departures.begin();
+  steady->room = RoomByInstant(counts, simulation);
+  auto departure = simulation.departures.begin();
   int op = -1;
   std::vector<int> due;
   for (const Action& action : plan.actions) {

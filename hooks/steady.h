@@ -16,9 +16,11 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "allocator/ledger.h"
 #include "hooks/tape.h"
 #include "hooks/watch.h"
 #include "planner/plan.h"
+#include "planner/simulate.h"
 
 namespace ebbtide {
 
@@ -32,17 +34,18 @@ struct SteadyPlan {
     int until = 0;        // when its bytes leave, of SteadyRun::instant
   };
   std::vector<Spill> spills;  // by before_save
+  // From each instant to the next, below the plan's peak.
+  std::vector<Bytes> room;
   // Storages to be brought back, by the stage before which that begins: of the
   // stages that ask for an evictable storage, in their order.
   std::vector<std::vector<int>> restores;
 };
 
 // From a plan and the tape it was made for; nullptr where the plan recomputes.
-// `departures`: as in Simulation.
 // `saves`: of that tape, without those that are left to PyTorch (storage -1).
 std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
     std::vector<SaveMark> saves, const MeasuredProfile& measured,
-    const Plan& plan, absl::Span<const int> departures);
+    const Plan& plan, const Simulation& simulation);
 
 // One pair in the steady state. Used by the thread that owns the pair.
 class SteadyRun {
@@ -63,6 +66,7 @@ class SteadyRun {
   bool diverged() const { return diverged_; }
   // Saves so far and, in backward, stages. Tape::kNoPlan once it has diverged.
   int instant() const { return diverged_ ? Tape::kNoPlan : instant_; }
+  Bytes room() const { return diverged_ ? kNoBudget : plan_->room[instant_]; }
   // Backward op `node` asks for a storage: those to be brought back by now that
   // were not due before.
   absl::Span<const int> RestoresDue(const void* node);
