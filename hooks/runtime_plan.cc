@@ -287,7 +287,7 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
   Profile& profile = measured.profile;
   profile.tail_time =
-      std::max(0.0, book.step_times.LowerQuartile() - BaseTime(profile));
+      std::max(0.0, book.step_times.Median() - BaseTime(profile));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
   return measured;
 }

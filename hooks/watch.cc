@@ -32,6 +32,7 @@ void Watch::BeginPair(Tape* tape) {
 void Watch::BeginOp() {
   TheLedger().BeginWindow();
   other_ = TheLedger().WindowPeakOther();
+  saved_ = TheLedger().WindowPeak() - other_;
   own_ = residency_.own_nanoseconds();
   began_ = NowNanos();
 }
@@ -39,7 +40,9 @@ void Watch::BeginOp() {
 void Watch::EndOp(int index) {
   TapeOp& op = tape_->ops[index];
   op.nanoseconds = Since(began_, own_);
-  op.other = TheLedger().WindowPeakOther();
+  // What the op itself has saved is among the rest until it ends.
+  op.other = std::max(TheLedger().WindowPeakOther(),
+                      TheLedger().WindowPeak() - saved_);
   RunLog::Global().AddSpan(SpanKind::kForward, op.info->name, began_, {});
   Bytes made{};
   for (int output : op.outputs) {

@@ -50,11 +50,11 @@ Time StepTimes::Least() const {
                            last_.end());
 }
 
-Time StepTimes::LowerQuartile() const {
+Time StepTimes::Median() const {
   if (last_.empty()) return 0;
   std::vector<Time> sorted(last_.begin(), last_.end());
   std::sort(sorted.begin(), sorted.end());
-  return sorted[sorted.size() / 4];
+  return sorted[sorted.size() / 2];
 }
 
 Time ExpectedTime(Time predicted, std::vector<Experience> experiences) {

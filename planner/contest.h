@@ -29,8 +29,8 @@ class StepTimes {
   // The fastest of the last few: other programs slow some steps down, none
   // makes them faster. 0: none was added.
   Time Least() const;
-  // Of many more: what a step takes that little slows down. 0 as above.
-  Time LowerQuartile() const;
+  // Of many more. 0 as above.
+  Time Median() const;
 
  private:
   std::deque<Time> last_;
