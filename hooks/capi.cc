@@ -8,6 +8,7 @@
 #include <exception>
 #include <string>
 
+#include "hooks/device.h"
 #include "hooks/runtime.h"
 #include "hooks/settings.h"
 
@@ -41,6 +42,7 @@ __attribute__((visibility("default"))) int ebbtide_start(const char* origin) {
     if (!settings.ok()) {
       return Refuse(std::string(settings.status().message()));
     }
+    ebbtide::Device::Use(ebbtide::ChooseDevice(&*settings));
     if (!settings->budget && settings->record.empty()) return 0;
     // A second copy of the library in the process finds the first one's mark.
     if (std::getenv("EBBTIDE_LOADED_PID") != nullptr &&

@@ -3,8 +3,8 @@
 // the tier below it) and CUDA (hooks/cuda_device.h; only in the library that is
 // linked to PyTorch's CUDA half).
 //
-// One form is in use in a process, from before the runtime starts. Devices of a
-// kind are told apart by their index; of the CPU there is one, 0.
+// One form at a time is in use in a process. Devices of a kind are told apart
+// by their index; of the CPU there is one, 0.
 //
 // The work of an asynchronous device is queued on streams and runs later.
 // Memory belongs to the stream that was current when it was allocated: free
@@ -25,8 +25,10 @@
 #include <c10/core/Storage.h>
 #include <c10/core/Stream.h>
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -47,6 +49,14 @@ struct Pressure {
   bool is_locked = false;
 };
 
+// A place in the queue of a stream.
+struct TimeMark {
+  TimeMark() = default;
+  virtual ~TimeMark() = default;
+  TimeMark(const TimeMark&) = delete;
+  TimeMark& operator=(const TimeMark&) = delete;
+};
+
 class Device {
  public:
   // What the device asks of the runtime, on whichever thread it notices.
@@ -63,8 +73,8 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   // The form in use.
-  static Device& Get() { return *in_use_; }
-  // Once, before anything else; `device` lives for ever.
+  static Device& Get() { return *in_use_.load(std::memory_order_relaxed); }
+  // Before anything else, or by Runtime::MoveTo; `device` lives for ever.
   static void Use(Device* device) { in_use_ = device; }
 
   c10::DeviceType type() const { return type_; }
@@ -81,6 +91,9 @@ class Device {
   // `settings`. Once; where it fails nothing has been changed.
   virtual absl::Status Install(const Settings& settings,
                                const Callbacks& callbacks) = 0;
+
+  // Nothing is held to a budget any more, where that ends here.
+  virtual void StopBounding() {}
 
   // What is alive, by kind; its budget is the device's.
   Ledger& ledger(int index) const { return *ledgers_[index]; }
@@ -126,6 +139,14 @@ class Device {
   virtual void Order(const c10::Stream& before, const c10::Stream& after) = 0;
   virtual void KeepFor(const c10::Storage& storage,
                        const c10::Stream& stream) = 0;
+  // Behind what is queued on the current stream of the device; nullptr where
+  // that cannot be had.
+  virtual std::unique_ptr<TimeMark> MarkTime(int index) = 0;
+  // How long the work between two marks of one device took; nullopt where
+  // nobody knows, or not yet (`wait`: blocks until it is known).
+  virtual std::optional<double> NanosecondsBetween(const TimeMark& begin,
+                                                   const TimeMark& end,
+                                                   bool wait) = 0;
   // Work on the current stream is being captured, not run: nothing may be
   // queued there, and what is saved belongs to the capture.
   virtual bool IsCapturing() = 0;
@@ -149,7 +170,7 @@ class Device {
   std::vector<Ledger*> ledgers_;  // by index; complete once it is installed
 
  private:
-  static inline Device* in_use_ = nullptr;
+  static inline std::atomic<Device*> in_use_ = nullptr;
 
   const c10::DeviceType type_;
   const bool is_async_;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "allocator/torch_cpu_allocator.h"
+#include "hooks/device.h"
 #include "hooks/recovery.h"
 
 namespace ebbtide {
@@ -16,15 +16,16 @@ constexpr double kLeastCost = 2000;
 bool IsEvictable(const TapeStorage& storage) {
   return storage.data && storage.bytes >= LeastManaged() && storage.pins == 0 &&
          storage.hooks + storage.dependents > 0 && !storage.captured &&
-         storage.data.use_count() == 1 && IsFromOurAllocator(storage.data);
+         storage.data.use_count() == 1 &&
+         Device::Get().IsReclaimable(storage.data);
 }
 
-void OfferVictims(const std::shared_ptr<Tape>& tape, double now,
+void OfferVictims(const std::shared_ptr<Tape>& tape, int device, double now,
                   std::optional<double> spill_cost, EvictionChoice* choice,
                   std::vector<Victim>* victims) {
   for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
     const TapeStorage& storage = tape->storages[i];
-    if (!IsEvictable(storage)) continue;
+    if (storage.device != device || !IsEvictable(storage)) continue;
     // What was packed last is needed first.
     const double ahead =
         std::max(0.0, now - storage.needed_at) + kNear * tape->clock + 1;

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "allocator/torch_cpu_allocator.h"
+#include "allocator/allocation_kind.h"
+#include "hooks/device.h"
 #include "hooks/outside.h"
 #include "hooks/proving.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
+#include "hooks/stream_order.h"
 #include "planner/check.h"
 
 namespace ebbtide {
@@ -50,13 +52,6 @@ class Residency::Timed {
   const std::chrono::steady_clock::time_point begin_;
 };
 
-absl::Status Residency::OpenSpill(const std::string& directory, Bytes limit) {
-  auto tier = HostTier::Open(directory, limit);
-  if (!tier.ok()) return tier.status();
-  tier_ = *std::move(tier);
-  return absl::OkStatus();
-}
-
 void Residency::Add(const std::shared_ptr<Tape>& tape) {
   std::erase_if(tapes_, [](const auto& known) { return known.expired(); });
   tapes_.push_back(tape);
@@ -78,9 +73,11 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
     TORCH_CHECK(bytes.ok(), "ebbtide: cannot bring back a saved tensor: ",
                 std::string(bytes.status().message()));
     storage.data = *std::move(bytes);
+    NoteMadeHere(&storage);
     counts_.bytes_restored += storage.bytes;
   }
   if (!storage.data) Rebuild(tape, index, [](int) { return true; });
+  UseHere(&storage);
   c10::Storage bytes = storage.data;
   PrefetchBefore(tape, storage.last_pack);
   return bytes;
@@ -88,7 +85,6 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
 
 void Residency::PrefetchBefore(Tape* tape, int pack) {
   if (tier_ == nullptr) return;
-  const Ledger& ledger = HostAllocator::Global().ledger();
   int64_t window = 0;
   auto& saves = tape->spilled_saves;
   auto save = saves.lower_bound(pack);
@@ -103,7 +99,7 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
     if (tape->follows_plan && storage.returns) continue;
     window += storage.bytes;
     const Bytes size{static_cast<int64_t>(storage.bytes)};
-    if (ledger.WouldExceed(size + size)) return;
+    if (Device::Get().ledger(storage.device).WouldExceed(size + size)) return;
     Prefetch(tape, index);
   }
 }
@@ -122,20 +118,26 @@ bool Residency::Reap() {
   std::erase_if(writing_, [&](const auto& entry) {
     const auto tape = entry.first.lock();
     if (tape == nullptr) return true;
-    TapeStorage& storage = tape->storages[entry.second];
-    if (!storage.spill) return true;
-    if (!storage.spill->IsWritten()) return false;
-    const absl::Status written = tier_->FinishWrite(storage.spill.get());
-    if (!written.ok()) {
-      storage.spill.reset();
-      GiveUpSpilling(written);
-    } else if (IsEvictable(storage)) {
-      storage.data = c10::Storage();
-      freed = true;
-    }
+    const auto slot = tape->storages[entry.second].spill;
+    if (slot != nullptr && !slot->IsWritten()) return false;
+    freed |= Complete(tape.get(), entry.second);
     return true;
   });
   return freed;
+}
+
+bool Residency::Complete(Tape* tape, int index) {
+  TapeStorage& storage = tape->storages[index];
+  if (!storage.spill) return false;
+  const absl::Status written = tier_->FinishWrite(storage.spill.get());
+  if (!written.ok()) {
+    storage.spill.reset();
+    GiveUpSpilling(written);
+    return false;
+  }
+  if (!IsEvictable(storage)) return false;
+  LetGo(&storage);
+  return true;
 }
 
 void Residency::GiveUpSpilling(const absl::Status& why) {
@@ -147,18 +149,17 @@ void Residency::GiveUpSpilling(const absl::Status& why) {
 
 bool Residency::WaitForWrite() {
   while (!writing_.empty()) {
-    const auto tape = writing_.front().first.lock();
-    if (tape != nullptr) {
-      if (const auto slot = tape->storages[writing_.front().second].spill) {
-        tier_->FinishWrite(slot.get()).IgnoreError();  // Reap looks at it
-      }
-    }
-    if (Reap()) return true;
+    const auto [weak, storage] = writing_.front();
+    writing_.erase(writing_.begin());
+    const auto tape = weak.lock();
+    const bool freed = tape != nullptr && Complete(tape.get(), storage);
+    if (Reap() || freed) return true;
   }
   return false;
 }
 
-std::optional<Victim> Residency::BestVictim(Bytes needed) {
+std::optional<Victim> Residency::BestVictim(const Pressure& pressure) {
+  Bytes needed = pressure.needed;
   std::optional<double> cost;
   if (CanSpill()) cost = tier_->CostPerByte();
   // What is on its way out will go, too.
@@ -169,7 +170,7 @@ std::optional<Victim> Residency::BestVictim(Bytes needed) {
     const auto tape = weak.lock();
     if (tape == nullptr || tape->hooks == 0) continue;
     const double now = tape.get() == positioned_ ? position_ : tape->clock;
-    OfferVictims(tape, now, cost, &choice, &victims);
+    OfferVictims(tape, pressure.device, now, cost, &choice, &victims);
   }
   if (choice.best() < 0) return std::nullopt;
   return std::move(victims[choice.best()]);
@@ -184,37 +185,32 @@ bool Residency::CancelPrefetch() {
       if (storage.pins > 0 || !storage.spill || !storage.spill->IsReading()) {
         continue;
       }
-      HostTier::CancelRead(storage.spill.get());
+      tier_->CancelRead(storage.spill.get());
       return true;
     }
   }
   return false;
 }
 
-bool Residency::Relieve(Bytes needed) {
+bool Residency::Relieve(const Pressure& pressure) {
   const Timed timed(this);
   if (Reap()) return true;
+  if (pressure.is_locked) return WaitForWrite();
   while (true) {
-    if (tier_ != nullptr && tier_->in_flight() >= needed && WaitForWrite()) {
+    if (tier_ != nullptr && tier_->in_flight() >= pressure.needed &&
+        WaitForWrite()) {
       return true;
     }
-    const std::optional<Victim> victim = BestVictim(needed);
+    const std::optional<Victim> victim = BestVictim(pressure);
     if (!victim) return CancelPrefetch() || WaitForWrite();
     if (victim->how == Victim::How::kDrop) {
       return Drop(victim->tape.get(), victim->storage);
     }
-    TapeStorage& storage = victim->tape->storages[victim->storage];
-    if (storage.spill) {
-      const absl::Status written = tier_->FinishWrite(storage.spill.get());
-      if (written.ok()) {
-        storage.data = c10::Storage();
-        return true;
-      }
-      storage.spill.reset();
-      GiveUpSpilling(written);
-      continue;
+    if (!victim->tape->storages[victim->storage].spill) {
+      Spill(victim->tape, victim->storage);
+    } else if (Complete(victim->tape.get(), victim->storage)) {
+      return true;
     }
-    Spill(victim->tape, victim->storage);
   }
 }
 
@@ -223,6 +219,7 @@ bool Residency::Drop(Tape* tape, int index) {
   if (!IsEvictable(storage) || !FindRecipe(*tape, index)) return false;
   storage.spill.reset();
   if (verify_) {
+    UseHere(&storage);
     storage.digest = DigestOutside(GapsOf(*tape, index), storage.data);
   }
   RunLog::Global().AddEviction(NameOf(*tape, index),
@@ -237,7 +234,8 @@ bool Residency::Drop(Tape* tape, int index) {
 void Residency::Spill(const std::shared_ptr<Tape>& tape, int index) {
   TapeStorage& storage = tape->storages[index];
   if (!CanSpill() || storage.spill || !IsEvictable(storage)) return;
-  auto slot = tier_->StartWrite(storage.data, NameOf(*tape, index));
+  auto slot = tier_->StartWrite(storage.data, NameOf(*tape, index),
+                                MakerStream(&storage));
   if (!slot.ok()) {
     GiveUpSpilling(slot.status());
     return;
@@ -278,6 +276,7 @@ std::optional<bool> Residency::RebuildsEqual(Tape* tape, int index) {
   TapeStorage& storage = tape->storages[index];
   if (!FindRecipe(*tape, index)) return false;
   const c10::Storage original = std::move(storage.data);
+  const auto streams = storage.streams;
   const std::shared_ptr<SpillSlot> slot = std::move(storage.spill);
   storage.data = c10::Storage();
   Settle(tape, index);
@@ -291,6 +290,7 @@ std::optional<bool> Residency::RebuildsEqual(Tape* tape, int index) {
     // Not equal, then.
   }
   storage.data = original;
+  storage.streams = streams;
   storage.spill = slot;
   Settle(tape, index);
   return equal;

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "allocator/torch_cpu_allocator.h"
+#include "hooks/device.h"
 #include "hooks/recovery.h"
 #include "hooks/runtime.h"
 #include "planner/least_peak.h"
@@ -32,7 +32,7 @@ void Runtime::TellFloor(SignatureBook* book) {
   const LeastPeak keeping = FindLeastPeak(profile, /*offload=*/false);
   const LeastPeak spilling = FindLeastPeak(profile, /*offload=*/true);
   const LeastPeak& floor = residency_.CanSpill() ? spilling : keeping;
-  if (floor.bytes <= *settings_.budget) return;
+  if (floor.bytes <= budget()) return;
   // Steps of other shapes have other floors, much the same to people.
   if (Count(floor.bytes) <=
       Count(highest_floor_) + Count(highest_floor_) / 16) {
@@ -53,8 +53,7 @@ void Runtime::TellFloor(SignatureBook* book) {
 }
 
 void Runtime::NoteKept() {
-  if (!settings_.budget ||
-      HostAllocator::Global().ledger().Peak() <= *settings_.budget) {
+  if (!settings_.budget || Device::Get().StepPeak(device_) <= budget()) {
     return;
   }
   if (state_ == State::kSteady) return;

@@ -44,6 +44,17 @@ void Runtime::FollowAsk(int storage) {
   tape_->follows_plan = plan_run_ != nullptr;
 }
 
+void Runtime::SpillWhatIsDue(int position) {
+  residency_.Reap();
+  while (steady_run_->IsSpillDue(position)) {
+    const int storage = steady_run_->NextSpill();
+    if (storage < static_cast<int>(tape_->storages.size())) {
+      residency_.Spill(tape_, storage);
+      tape_->storages[storage].returns = true;
+    }
+  }
+}
+
 void Runtime::RestoreWhatIsDue(const void* node) {
   for (int due : steady_run_->RestoresDue(node)) {
     if (due >= static_cast<int>(tape_->storages.size())) continue;
