@@ -47,6 +47,7 @@ struct CudaApi {
   decltype(&cudaEventSynchronize) event_synchronize;
   decltype(&cudaEventElapsedTime) event_elapsed_time;
   decltype(&cudaMemcpyAsync) memcpy_async;
+  decltype(&cudaMemsetAsync) memset_async;
 };
 
 // What `call`, made just now on this thread, returned. An error is taken back

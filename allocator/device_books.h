@@ -12,6 +12,7 @@
 #ifndef EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
 #define EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -39,6 +40,9 @@ class DeviceBooks {
   void OnMapped(Bytes size);
   void OnUnmapped(Bytes size);
 
+  // Whether the block is in a segment of a private pool.
+  bool IsPrivate(const void* block) const;
+
   Bytes reserved() const;
   Bytes idle() const;
   // Highest reserved() since the last ResetPeak.
@@ -52,12 +56,14 @@ class DeviceBooks {
     int64_t blocks = 0;  // alive
   };
   // With the mutex held:
+  const Segment* SegmentOf(const void* block) const;
   Segment* SegmentOf(const void* block);
   void Reserve(Bytes change);
 
   Ledger ledger_;
   mutable std::mutex mutex_;
   std::map<const void*, Segment> segments_;
+  std::atomic<int64_t> private_segments_ = 0;
   Bytes reserved_{};
   Bytes reserved_peak_{};
   Bytes idle_{};  // of segments

@@ -2,6 +2,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "allocator/allocation_kind.h"
+#include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_forward.h"
 
 namespace ebbtide {
@@ -127,6 +129,23 @@ class OnMiss final : public c10::FreeMemoryCallback {
   }
 };
 
+// The byte to fill with, or -1.
+thread_local int fill_here = -1;
+
+void Fill(void* block, size_t size) {
+  if (fill_here < 0 || size == 0) return;
+  const auto api = CudaApi::Loaded();
+  if (!api.ok()) return;
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
+  const absl::Status filled =
+      CudaStatus(**api, (*api)->memset_async(block, fill_here, size, stream),
+                 "cudaMemsetAsync");
+  TORCH_CHECK(filled.ok(), "ebbtide: ", std::string(filled.message()));
+}
+
+std::atomic<void (*)(void* block)> free_observer = nullptr;
+void DeleteObserved(void* block);
+
 class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
  public:
   explicit BudgetedCudaAllocator(native::CUDAAllocator* inner)
@@ -135,7 +154,9 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   }
 
   c10::DataPtr allocate(size_t size) override {
-    return WithRoom(size, [&] { return inner().allocate(size); });
+    c10::DataPtr data = WithRoom(size, [&] { return inner().allocate(size); });
+    Fill(data.get(), size);
+    return data;
   }
   void* raw_alloc(size_t size) override {
     return WithRoom(size, [&] { return inner().raw_alloc(size); });
@@ -148,6 +169,23 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   void init(int devices) override {
     inner().init(devices);
     Attach();
+  }
+
+  // The native one leaves alone what has another deleter than its own.
+  using ForwardingCudaAllocator::recordStream;
+  void recordStream(const c10::DataPtr& data,
+                    c10::cuda::CUDAStream stream) override {
+    if (data.get_deleter() != &DeleteObserved) {
+      return inner().recordStream(data, stream);
+    }
+    KeepFor(data.get(), stream);
+  }
+
+  // As recordStream, of a block of the native allocator.
+  void KeepFor(void* block, c10::cuda::CUDAStream stream) {
+    c10::DataPtr native(block, block, raw_deleter(), stream.device());
+    inner().recordStream(native, stream);
+    native.release_context();
   }
 
   // The program is told what it has set.
@@ -205,6 +243,15 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
 
 std::atomic<BudgetedCudaAllocator*> ours = nullptr;
 
+c10::DeleterFnPtr NativeDeleter() { return ours.load()->raw_deleter(); }
+
+void DeleteObserved(void* block) {
+  free_observer.load()(block);
+  // The observer may have queued work that reads the block.
+  ours.load()->KeepFor(block, c10::cuda::getCurrentCUDAStream());
+  NativeDeleter()(block);
+}
+
 }  // namespace
 
 absl::Status CudaAllocator::Install(PressureHandler handler) {
@@ -237,6 +284,26 @@ void CudaAllocator::SetBudget(DeviceIndex device, Bytes budget) {
   state.books.ledger().SetBudget(budget);
   state.budget = Count(budget);
   state.fraction_is_set = false;
+}
+
+int CudaAllocator::ExchangeFill(int byte) {
+  return std::exchange(fill_here, byte);
+}
+
+bool CudaAllocator::IsNative(const c10::DataPtr& data) {
+  const c10::DeleterFnPtr deleter = data.get_deleter();
+  return ours != nullptr &&
+         (deleter == NativeDeleter() || deleter == &DeleteObserved);
+}
+
+void CudaAllocator::SetFreeObserver(void (*observer)(void* block)) {
+  free_observer = observer;
+}
+
+void CudaAllocator::ObserveFree(c10::DataPtr* data) {
+  // Where it is not the native one's, nothing changes.
+  static_cast<void>(
+      data->compare_exchange_deleter(NativeDeleter(), &DeleteObserved));
 }
 
 DeviceBooks& CudaAllocator::Books(DeviceIndex device) {

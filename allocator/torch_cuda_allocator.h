@@ -15,6 +15,7 @@
 #ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_
 #define EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_
 
+#include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
 
 #include <string>
@@ -45,6 +46,17 @@ class CudaAllocator {
   static void SetBudget(c10::DeviceIndex device, Bytes budget);
 
   static DeviceBooks& Books(c10::DeviceIndex device);
+
+  // From now on, what this thread allocates is filled with that byte, in the
+  // order of its stream; -1: not. Returns what held before.
+  static int ExchangeFill(int byte);
+
+  // Whether the native allocator gets the block back when `data` is destroyed.
+  static bool IsNative(const c10::DataPtr& data);
+  // Frees do not come by here. From now on, `observer` is called with the block
+  // before it is freed, if it is native. The observer is set once, before.
+  static void SetFreeObserver(void (*observer)(void* block));
+  static void ObserveFree(c10::DataPtr* data);
 };
 
 }  // namespace ebbtide
