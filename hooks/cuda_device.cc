@@ -90,6 +90,12 @@ void CudaDevice::ResetPeak(int index) {
   ledger(index).ResetPeak();
 }
 
+// Small blocks and others lie in different segments.
+bool CudaDevice::MakesRoom(Bytes freed, Bytes wanted) const {
+  constexpr Bytes kSmall{1 << 20};
+  return freed >= wanted && (freed <= kSmall) == (wanted <= kSmall);
+}
+
 Bytes CudaDevice::SizeOnDevice(size_t bytes) const {
   return Bytes{
       static_cast<int64_t>((bytes + kRounding - 1) / kRounding * kRounding)};

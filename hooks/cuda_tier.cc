@@ -31,16 +31,17 @@ c10::DeviceGuard Enter(int device) {
 
 class CudaTier::Slot final : public SpillSlot {
  public:
-  Slot(CudaLanes* lanes, const bool* in_child, Extent extent, size_t bytes,
+  Slot(CudaTier* tier, CudaLanes* lanes, Extent extent, size_t bytes,
        const c10::Stream& maker)
-      : lanes_(*lanes),
-        in_child_(*in_child),
+      : tier_(*tier),
+        lanes_(*lanes),
         extent_(extent),
         bytes_(bytes),
         maker_(maker) {}
 
   ~Slot() override {
-    if (in_child_) return;
+    if (tier_.in_child_) return;
+    NoteGone();
     if (back_ != nullptr) LetGoOfIncoming();
     // Who writes or frees the bytes next comes after the copy out.
     if (out_ != nullptr && out_->state() == CudaCopy::State::kPending) {
@@ -51,7 +52,7 @@ class CudaTier::Slot final : public SpillSlot {
   }
 
   bool IsWritten() const override {
-    return in_child_ || out_->state() != CudaCopy::State::kPending;
+    return tier_.in_child_ || out_->state() != CudaCopy::State::kPending;
   }
   bool IsReading() const override { return back_ != nullptr; }
 
@@ -59,6 +60,9 @@ class CudaTier::Slot final : public SpillSlot {
 
  private:
   friend class CudaTier;
+
+  // The bytes on the device may be freed.
+  void NoteGone() { tier_.leaving_ -= std::exchange(leaving_, Bytes{0}); }
 
   void OrderOrWait(const c10::Stream& stream, const CudaCopy& copy) {
     const c10::DeviceGuard there = Enter(device());
@@ -72,11 +76,12 @@ class CudaTier::Slot final : public SpillSlot {
     incoming_ = c10::Storage();
   }
 
+  CudaTier& tier_;
   CudaLanes& lanes_;
-  const bool& in_child_;
   const Extent extent_;
   const size_t bytes_;
   const c10::Stream maker_;
+  Bytes leaving_{};
   std::shared_ptr<CudaCopy> out_;
   std::shared_ptr<CudaCopy> back_;
   c10::Storage incoming_;
@@ -110,16 +115,19 @@ absl::StatusOr<std::shared_ptr<SpillSlot>> CudaTier::StartWrite(
   const Bytes size{static_cast<int64_t>(bytes.nbytes())};
   const auto extent = (*lanes)->Take(size);
   if (!extent.ok()) return extent.status();
-  auto slot = std::make_shared<Slot>(*lanes, &in_child_, *extent,
-                                     bytes.nbytes(), *maker);
+  auto slot =
+      std::make_shared<Slot>(this, *lanes, *extent, bytes.nbytes(), *maker);
   auto out = (*lanes)->Out(bytes.data(), *extent, size, Native(*maker));
   if (!out.ok()) return out.status();
   slot->out_ = *std::move(out);
+  slot->leaving_ = size;
+  leaving_ += size;
   return slot;
 }
 
 absl::Status CudaTier::FinishWrite(SpillSlot* finished) {
   auto* const slot = static_cast<Slot*>(finished);
+  slot->NoteGone();
   if (slot->out_->state() != CudaCopy::State::kPending) {
     return slot->out_->Failure();
   }
@@ -187,17 +195,10 @@ double CudaTier::WriteBandwidth() const { return Bandwidth(CopyWay::kOut); }
 double CudaTier::ReadBandwidth() const { return Bandwidth(CopyWay::kBack); }
 
 Bytes CudaTier::used() const {
-  return slab_ == nullptr ? Bytes{0} : slab_->Stats().used;
-}
-
-Bytes CudaTier::in_flight() const {
-  Bytes sum{};
   for (const auto& lanes : lanes_) {
-    if (lanes == nullptr) continue;
-    lanes->Poll();
-    sum += lanes->in_flight(CopyWay::kOut) + lanes->in_flight(CopyWay::kBack);
+    if (lanes != nullptr) lanes->Poll();
   }
-  return sum;
+  return slab_ == nullptr ? Bytes{0} : slab_->Stats().used;
 }
 
 }  // namespace ebbtide

@@ -44,7 +44,7 @@ class CudaTier final : public HostTier {
   double WriteBandwidth() const override;
   double ReadBandwidth() const override;
   Bytes used() const override;
-  Bytes in_flight() const override;
+  Bytes in_flight() const override { return leaving_; }
 
  private:
   class Slot;
@@ -56,6 +56,7 @@ class CudaTier final : public HostTier {
   const std::optional<Bytes> asked_;
   std::unique_ptr<PinnedSlab> slab_;
   std::vector<std::unique_ptr<CudaLanes>> lanes_;  // by device
+  Bytes leaving_{};  // what copies out have not been finished of
   bool in_child_ = false;
 };
 

@@ -102,6 +102,10 @@ class Device {
   virtual Bytes StepPeak(int index) const = 0;
   virtual Bytes RunPeak(int index) const = 0;
   virtual void ResetPeak(int index) = 0;
+  // Whether a request for `wanted` finds room where so much has been freed.
+  virtual bool MakesRoom(Bytes freed, Bytes wanted) const {
+    return freed >= wanted;
+  }
   // What so many bytes take.
   virtual Bytes SizeOnDevice(size_t bytes) const = 0;
 

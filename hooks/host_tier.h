@@ -74,6 +74,7 @@ class HostTier {
   virtual double WriteBandwidth() const = 0;
   virtual double ReadBandwidth() const = 0;
   virtual Bytes used() const = 0;
+  // Of copies: bytes that are still counted on the device but will go.
   virtual Bytes in_flight() const = 0;
 
   // Nanoseconds per byte out and back.

@@ -81,16 +81,19 @@ bool MayRelyOn(const TapeStorage& storage) {
   return !bytes || !IsExported(bytes);
 }
 
-void TakeWitness(TapeStorage* storage) {
-  if (storage->witness || storage->copy) return;
-  const c10::Storage bytes = Present(*storage);
-  if (!bytes) return;
+bool TakesWitness(const TapeStorage& storage) {
+  if (storage.witness || storage.copy || storage.trusted) return false;
+  const c10::Storage bytes = Present(storage);
   // Parameters are written by ops, whose versions count. Of what an op has made
   // nobody can take a pointer any more once we alone hold it.
-  const bool ours_alone = !storage->external && bytes.use_count() == 2;
-  if (storage->trusted || ours_alone) return;
+  const bool ours_alone = !storage.external && bytes.use_count() == 2;
+  return bytes && !ours_alone;
+}
+
+void TakeWitness(TapeStorage* storage) {
+  if (!TakesWitness(*storage)) return;
   UseHere(storage);
-  storage->witness = Digest(bytes);
+  storage->witness = Digest(Present(*storage));
 }
 
 bool IsAsWitnessed(TapeStorage* storage) {

@@ -36,6 +36,8 @@ void NoteExternal(const c10::Storage& bytes, bool parameter,
 bool MayRelyOn(const TapeStorage& storage);
 // From now on a recipe does: what it will have to find again.
 void TakeWitness(TapeStorage* storage);
+// Whether that would read the bytes, and so wait for who makes them.
+bool TakesWitness(const TapeStorage& storage);
 // Before a recipe reads it. False: it was written behind our back.
 bool IsAsWitnessed(TapeStorage* storage);
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/string_view.h"
 #include "allocator/allocation_kind.h"
 #include "hooks/device.h"
@@ -85,11 +85,16 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
 
 void Residency::PrefetchBefore(Tape* tape, int pack) {
   if (tier_ == nullptr) return;
+  // Where memory may be refused, nothing goes to make room for what is only
+  // expected.
+  may_evict_ = !Device::Get().is_async();
+  const auto evict_again = absl::MakeCleanup([this] { may_evict_ = true; });
   int64_t window = 0;
   auto& saves = tape->spilled_saves;
   auto save = saves.lower_bound(pack);
   while (save != saves.begin() && window < kPrefetchWindow) {
-    const int index = tape->saves[*--save].storage;
+    const int at = *--save;
+    const int index = tape->saves[at].storage;
     const TapeStorage& storage = tape->storages[index];
     if (!storage.spill || storage.hooks == 0) {
       save = saves.erase(save);
@@ -101,6 +106,8 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
     const Bytes size{static_cast<int64_t>(storage.bytes)};
     if (Device::Get().ledger(storage.device).WouldExceed(size + size)) return;
     Prefetch(tape, index);
+    if (!storage.spill->IsReading()) return;
+    save = saves.lower_bound(at);  // something may have been spilled for it
   }
 }
 
@@ -110,92 +117,17 @@ void Residency::Prefetch(Tape* tape, int index) {
   storage.returns = false;
   if (storage.data || !storage.spill || storage.spill->IsReading()) return;
   // A failure shows again, and is told, where the bytes are needed.
-  tier_->StartRead(storage.spill.get()).IgnoreError();
-}
-
-bool Residency::Reap() {
-  bool freed = false;
-  std::erase_if(writing_, [&](const auto& entry) {
-    const auto tape = entry.first.lock();
-    if (tape == nullptr) return true;
-    const auto slot = tape->storages[entry.second].spill;
-    if (slot != nullptr && !slot->IsWritten()) return false;
-    freed |= Complete(tape.get(), entry.second);
-    return true;
-  });
-  return freed;
-}
-
-bool Residency::Complete(Tape* tape, int index) {
-  TapeStorage& storage = tape->storages[index];
-  if (!storage.spill) return false;
-  const absl::Status written = tier_->FinishWrite(storage.spill.get());
-  if (!written.ok()) {
-    storage.spill.reset();
-    GiveUpSpilling(written);
-    return false;
+  try {
+    tier_->StartRead(storage.spill.get()).IgnoreError();
+  } catch (const c10::OutOfMemoryError&) {
   }
-  if (!IsEvictable(storage)) return false;
-  LetGo(&storage);
-  return true;
-}
-
-void Residency::GiveUpSpilling(const absl::Status& why) {
-  if (!spill_failure_.empty()) return;
-  spill_failure_ = std::string(why.message());
-  std::fprintf(stderr, "ebbtide: no more spilling: %s\n",
-               spill_failure_.c_str());
-}
-
-bool Residency::WaitForWrite() {
-  while (!writing_.empty()) {
-    const auto [weak, storage] = writing_.front();
-    writing_.erase(writing_.begin());
-    const auto tape = weak.lock();
-    const bool freed = tape != nullptr && Complete(tape.get(), storage);
-    if (Reap() || freed) return true;
-  }
-  return false;
-}
-
-std::optional<Victim> Residency::BestVictim(const Pressure& pressure) {
-  Bytes needed = pressure.needed;
-  std::optional<double> cost;
-  if (CanSpill()) cost = tier_->CostPerByte();
-  // What is on its way out will go, too.
-  if (tier_ != nullptr) needed -= tier_->in_flight();
-  EvictionChoice choice(static_cast<double>(Count(needed)));
-  std::vector<Victim> victims;
-  for (const auto& weak : tapes_) {
-    const auto tape = weak.lock();
-    if (tape == nullptr || tape->hooks == 0) continue;
-    const double now = tape.get() == positioned_ ? position_ : tape->clock;
-    OfferVictims(tape, pressure.device, now, cost, &choice, &victims);
-  }
-  if (choice.best() < 0) return std::nullopt;
-  return std::move(victims[choice.best()]);
-}
-
-// What was brought back ahead of need goes before an allocation fails.
-bool Residency::CancelPrefetch() {
-  for (const auto& weak : tapes_) {
-    const auto tape = weak.lock();
-    if (tape == nullptr) continue;
-    for (TapeStorage& storage : tape->storages) {
-      if (storage.pins > 0 || !storage.spill || !storage.spill->IsReading()) {
-        continue;
-      }
-      tier_->CancelRead(storage.spill.get());
-      return true;
-    }
-  }
-  return false;
 }
 
 bool Residency::Relieve(const Pressure& pressure) {
   const Timed timed(this);
   if (Reap()) return true;
-  if (pressure.is_locked) return WaitForWrite();
+  if (!may_evict_) return false;
+  if (pressure.is_locked) return RelieveAtOnce(pressure);
   while (true) {
     if (tier_ != nullptr && tier_->in_flight() >= pressure.needed &&
         WaitForWrite()) {

@@ -115,6 +115,9 @@ class Residency {
   // True if that has freed them.
   bool Complete(Tape* tape, int storage);
   bool WaitForWrite();
+  // Without waiting for anything: until what the allocator looks for is there,
+  // or all has gone that can.
+  bool RelieveAtOnce(const Pressure& pressure);
   bool CancelPrefetch();
 
   std::unique_ptr<HostTier> tier_;
@@ -125,6 +128,7 @@ class Residency {
   const Tape* positioned_ = nullptr;
   double position_ = 0;
   bool verify_ = false;
+  bool may_evict_ = true;  // for what is being allocated
   std::function<void(Tape*, int)> on_mismatch_;
   ResidencyCounts counts_;
   double own_nanoseconds_ = 0;
