@@ -46,7 +46,7 @@ class TorchCudaAllocatorTest : public testing::Test {
   static void SetUpTestSuite() {
     cudasim_set_capacity(uint64_t{1} << 30);
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
-    ASSERT_TRUE(CudaAllocator::Install(&Evict).ok());
+    ASSERT_TRUE(CudaAllocator::Install({.relieve = &Evict}).ok());
   }
   void TearDown() override {
     All() = {};
@@ -146,7 +146,7 @@ TEST_F(TorchCudaAllocatorTest, TheProgramsFractionStays) {
 }
 
 TEST_F(TorchCudaAllocatorTest, ItIsDoneOnceAndSeenWhenItIsUndone) {
-  EXPECT_EQ(CudaAllocator::Install(&Evict).code(),
+  EXPECT_EQ(CudaAllocator::Install({}).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(CudaAllocator::IsInPlace());
   native::CUDAAllocator* const ours = native::allocator.exchange(nullptr);
