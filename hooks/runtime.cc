@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/busy.h"
+#include "hooks/cuda_start.h"
 #include "hooks/engine.h"
 #include "hooks/guarded.h"
 #include "hooks/proving.h"
@@ -85,6 +86,11 @@ bool Runtime::WantsHooks() const {
 
 absl::Status Runtime::Start(const Settings& settings) {
   settings_ = settings;
+  pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
+  if (!settings.budget && settings.record.empty()) {
+    off_because_ = "the CPU has no budget";
+    return absl::OkStatus();
+  }
   books_.SetBound(settings.signatures);
   SetLeastManaged(Count(settings.min_bytes));
   if (!settings.record.empty()) {
@@ -115,7 +121,6 @@ absl::Status Runtime::Start(const Settings& settings) {
   InstallCpuAllocator();
   InstallEngine();
   InstallRecorder(this);
-  pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   state_ = State::kWatch;
   EnableRecorder(true);
   return absl::OkStatus();
@@ -207,6 +212,7 @@ void Runtime::BeginPair() {
   results_before_ = verifier_.results();
   owner_ = std::this_thread::get_id();
   report_.persistent = TheLedger().live();
+  may_leave_ = false;
   in_pair_ = true;
 }
 
@@ -216,7 +222,7 @@ void Runtime::CloseStep() {
     plan_run_.reset();
     watch_.EndStep();
     step_seconds_ = now - step_began_;
-    overran_ = settings_.budget && TheLedger().Peak() > *settings_.budget;
+    overran_ = TheLedger().Peak() > TheLedger().budget();
     if (overran_) ++report_.over_budget_steps;
     RunLog::Global().EndStep(report_.steps.count(), TheLedger().Peak());
     report_.steps.Add({.seconds = step_seconds_, .peak = TheLedger().Peak()});
@@ -313,7 +319,7 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
   TORCH_CHECK_WITH(OutOfMemoryError,
                    !Proving::IsSet() || TheLedger().Peak() > budget,
                    "ebbtide: no room to prove that something repeats");
-  if (overrun_told_ && !settings_.strict) return;
+  if ((overrun_told_ && !settings_.strict) || may_leave_) return;
   // Not by waiting for our lock: PyTorch allocates under the lock of a random
   // generator, and we take that under ours.
   std::string where = "one thread while another evicts";
@@ -330,18 +336,11 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
   if (!overrun_told_.exchange(true)) Say(absl::StrCat("over budget: ", what));
 }
 
-void Runtime::TurnOff(const std::string& why) {
-  if (state_ == State::kOff) return;
-  state_ = State::kOff;
-  // Who has dropped something has to see what is written.
-  EnableRecorder(residency_.IsOwing());
-  off_because_ = why;
-  Say(absl::StrCat("off: ", why));
-}
-
 void Runtime::FillReport() {
   report_.peak = TheLedger().RunPeak();
-  if (settings_.budget) report_.budget = *settings_.budget;
+  const Bytes budget = TheLedger().budget();
+  report_.budget = budget == kNoBudget ? Bytes{-1} : budget;
+  report_.cuda = ReportCuda();
   report_.ops_replayed = residency_.counts().ops_replayed;
   report_.bytes_dropped = residency_.counts().bytes_dropped;
   report_.bytes_spilled = residency_.counts().bytes_spilled;

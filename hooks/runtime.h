@@ -45,6 +45,13 @@ class Runtime final : public TapeListener {
   absl::Status Start(const Settings& settings);
   // Steps aside for good: nothing new is managed, what is held stays readable.
   void TurnOff(const std::string& why);
+  // The one size that was given may turn out to be that of CUDA devices: it is
+  // exceeded on the CPU without a word until something is trained there.
+  void AwaitCuda() { may_leave_ = true; }
+  // It has: nothing on the CPU has a budget or is managed from now on.
+  void LeaveCpu();
+  // What was last said of the floor; "" before it is known.
+  std::string KnownFloor();
   // What was done so far, as JSON.
   std::string Report();
   // The end of the process: writes the report, returns the closing line.
@@ -84,6 +91,7 @@ class Runtime final : public TapeListener {
   void OnMismatch(const Tape& tape, int storage);
   // The program frees what recipes rely on.
   void BeforeFree(void* block);
+  void StepAside(const std::string& why);
   void Say(const std::string& line) const;
   bool IsManaging() const {
     const State state = state_;
@@ -159,6 +167,7 @@ class Runtime final : public TapeListener {
   std::unique_ptr<SteadyRun> steady_run_;
   RunReport report_;
   std::string off_because_;
+  std::atomic<bool> may_leave_ = false;
 
   std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one
   std::atomic<bool> in_pair_ = false;
