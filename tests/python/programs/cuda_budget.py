@@ -1,0 +1,149 @@
+"""A CUDA device under a budget: cases for test_cuda_allocator.py."""
+
+import ctypes
+import os
+
+import torch
+
+import cudasim
+from ebbtide import _entry
+from programs.cuda_checks import MIB, block
+from programs.trial import Trial
+
+
+def runs_out(trial: Trial) -> None:
+    """Needs more than the budget, catches that, and goes on with less."""
+    held = [block(20) for _ in range(2)]
+    try:
+        block(30)
+    except torch.OutOfMemoryError as error:
+        trial.add("said", str(error).split("\n"))
+    del held
+    torch.cuda.empty_cache()
+    trial.note("smaller batch", block(30).numel())
+    trial.note("reserved", torch.cuda.memory_reserved())
+
+
+def trains_too_large(trial: Trial) -> None:
+    """A batch that does not fit, and then one that does."""
+    layer = torch.nn.Linear(1024, 1024, device="cuda")
+    for rows in (16384, 512):
+        try:
+            x = torch.zeros(rows, 1024, device="cuda")
+            layer(layer(x).relu()).sum().backward()
+            trial.note("fits", rows)
+        except torch.OutOfMemoryError as error:
+            trial.add("said", str(error).split("\n"))
+        x = torch.empty(0)
+        layer.zero_grad()
+        torch.cuda.empty_cache()
+
+
+def uses(trial: Trial) -> None:
+    """A block on each of two devices."""
+    trial.note("used", block(3).numel(), block(2, "cuda:1").numel())
+
+
+def trains_on_the_cpu(trial: Trial) -> None:
+    torch.manual_seed(1)
+    layer = torch.nn.Linear(512, 512)
+    for _ in range(3):
+        layer(torch.ones(256, 512)).relu().sum().backward()
+    assert layer.weight.grad is not None
+    trial.note("gradient", layer.weight.grad)
+
+
+def loads_and_moves(trial: Trial) -> None:
+    """Has more than the budget in host memory before it uses the device."""
+    data = torch.ones(32 * MIB)
+    trial.note("moved", data[:MIB].to("cuda").numel())
+
+
+def uses_nothing(trial: Trial) -> None:
+    """What the simulator counts where a program stays on the CPU."""
+    names = ("cudaGetDeviceCount", "cudaMemGetInfo", "cudaSetDevice", "cudaMalloc")
+    trial.note("one", torch.ones(2).sum())
+    trial.add("calls", [str(cudasim.calls(name)) for name in names])
+
+
+def forks(trial: Trial) -> None:
+    """A child, which the parent's budget does not concern."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if block(200).numel() == 200 * MIB else 1)
+    trial.note("child", os.waitpid(child, 0)[1])
+
+
+def start(budget: str) -> None:
+    os.environ["EBBTIDE_BUDGET"] = budget
+    _entry.start()
+
+
+def starts_late(trial: Trial) -> None:
+    """Has bytes on the device before ebbtide comes."""
+    held = [block(100), block(0.5)]
+    del held[1]
+    start("cuda=64MiB")
+    try:
+        block(30)
+    except torch.OutOfMemoryError as error:
+        trial.add("said", str(error).split("\n"))
+    held.clear()
+    torch.cuda.empty_cache()
+    trial.note("later", block(30).numel())
+
+
+def others_are_there(trial: Trial) -> None:
+    """Most of the card is taken before PyTorch comes."""
+    taken = ctypes.c_void_p()
+    assert (
+        cudasim.runtime.cudaMalloc(ctypes.byref(taken), ctypes.c_size_t(3 << 30)) == 0
+    )
+    trial.note("used", block(3).numel())
+
+
+def native() -> object:
+    """An allocator that takes and frees by the runtime's own functions."""
+    library = ctypes.CDLL(str(cudasim.LIBRARIES / "libcudart.so.13"))
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+    def take(size: int, _device: int, _stream: int) -> int | None:
+        address = ctypes.c_void_p()
+        library.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(size))
+        return address.value
+
+    @ctypes.CFUNCTYPE(
+        None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p
+    )
+    def give(address: int, _size: int, _device: int, _stream: int) -> None:
+        library.cudaFree(ctypes.c_void_p(address))
+
+    KEPT.extend((take, give))
+    functions = [ctypes.cast(each, ctypes.c_void_p).value for each in (take, give)]
+    return torch._C._cuda_customAllocator(*functions)
+
+
+# Functions that C++ calls until the end of the process.
+KEPT: list[object] = []
+
+
+def is_replaced_before(trial: Trial) -> None:
+    torch._C._cuda_changeCurrentAllocator(native())
+    start("cuda=64MiB")
+    trial.note("used", block(100).numel())
+
+
+def is_replaced_afterwards(trial: Trial) -> None:
+    torch._C._cuda_changeCurrentAllocator(native())
+    trial.note("used", block(100).numel())
+
+
+def needs_a_device(trial: Trial) -> None:
+    """The error of a machine whose device cannot be used."""
+    error = int(os.environ["FAULT"])
+    cudasim.fail("cudaGetDeviceCount", times=-1, error=error)
+    trial.note("available", torch.cuda.is_available())
+    try:
+        block(1)
+    except Exception as error:
+        trial.add("said", [type(error).__name__, str(error)])
