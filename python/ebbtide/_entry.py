@@ -50,7 +50,12 @@ def _open_core() -> None:
     built_for = (_LIBRARIES / "torch_version").read_text().strip()
     running = sys.modules["torch"].__version__
     if _minor(running) != _minor(built_for):
-        _say_off(f"built for torch {_minor(built_for)}, this is torch {running}")
+        why = f"built for torch {_minor(built_for)}, this is torch {running}"
+        if mark is None and _names_cuda(os.environ):
+            sys.modules[_MARK] = types.ModuleType(_MARK)
+            _plug_in(why)
+        elif mark is None:
+            _say_off(why)
         return
     core = ctypes.CDLL(str(_library()), mode=os.RTLD_NOW | os.RTLD_LOCAL)
     if mark is None:
@@ -72,6 +77,29 @@ def _library() -> Path:
         _say("built for a torch without CUDA: CUDA memory is left alone")
         return plain
     return cuda
+
+
+def _names_cuda(environment: "os._Environ[str] | dict[str, str]") -> bool:
+    """Whether a CUDA device is given a budget, and not just whatever is used."""
+    parts = environment.get("EBBTIDE_BUDGET", "").split(",")
+    return any(part.strip().startswith("cuda") for part in parts)
+
+
+def _plug_in(why: str) -> None:
+    """Holds CUDA to its budget in a torch that the core was not built for.
+
+    Only where it was asked for by name: without torch's own allocator there are
+    no statistics, which programs may ask for.
+    """
+    memory = sys.modules["torch"].cuda.memory
+    library = _LIBRARIES / "libebbtide_pluggable.so"
+    memory.change_current_allocator(
+        memory.CUDAPluggableAllocator(str(library), "ebbtide_alloc", "ebbtide_free")
+    )
+    _say(
+        f"{why}: CUDA is held to its budget by {library.name}, "
+        "without eviction, cache and statistics"
+    )
 
 
 def _minor(version: str) -> str:

@@ -230,6 +230,30 @@ def test_an_allocator_that_others_put_in_its_place_is_told(device: Zygote) -> No
     assert 'CUDA\'s allocator is "pluggable", not ours' in closing
 
 
+def test_a_torch_it_was_not_built_for_has_a_budget_without_statistics(
+    device: Zygote,
+) -> None:
+    done = device.run("cuda_budget.is_for_another_torch", finish=True)
+    assert done.exit == 0, done.errors
+    said, closing = done.lines
+    assert re.fullmatch(
+        r"ebbtide: built for torch 2\.15, this is torch 2\.\d+\.\d\S*: CUDA is held "
+        r"to its budget by libebbtide_pluggable\.so, "
+        r"without eviction, cache and statistics",
+        said,
+    )
+    assert noted(done, "backend") == ["'pluggable'"]
+    assert noted(done, "said") == [
+        f"{NATIVE}30.00 MiB on cuda:0. "
+        "ebbtide: the budget is 64.00 MiB; alive: 40.00 MiB"
+    ]
+    assert noted(done, "live") == [str(40 * MIB)] * 2
+    assert noted(done, "larger") == [str(45 * MIB)]
+    assert 45 * MIB <= int(noted(done, "peak")[0]) <= 64 * MIB
+    assert noted(done, "no statistics")[0] == "RuntimeError"
+    assert re.fullmatch(r"ebbtide: cuda:0: peak \S+ MiB of 64\.00 MiB", closing)
+
+
 # No device, a driver that is too old, one that may not be used, and one that fails.
 @pytest.mark.parametrize("error", [100, 35, 3, 999])
 def test_without_a_device_the_error_is_pytorchs(device: Zygote, error: int) -> None:

@@ -54,6 +54,7 @@ def test_it_exports_no_name(preload: Path) -> None:
     [
         ("libebbtide.so", "ebbtide_start"),
         ("libebbtide_cuda.so", "ebbtide_start"),
+        ("libebbtide_pluggable.so", "ebbtide_alloc"),
     ],
 )
 def test_a_library_exports_only_its_own_names(

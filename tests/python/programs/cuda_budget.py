@@ -1,13 +1,16 @@
 """A CUDA device under a budget: cases for test_cuda_allocator.py."""
 
 import ctypes
+import gc
 import os
+import tempfile
+from pathlib import Path
 
 import torch
 
 import cudasim
 from ebbtide import _entry
-from programs.cuda_checks import MIB, block
+from programs.cuda_checks import MIB, block, refusal
 from programs.trial import Trial
 
 
@@ -136,6 +139,35 @@ def is_replaced_before(trial: Trial) -> None:
 def is_replaced_afterwards(trial: Trial) -> None:
     torch._C._cuda_changeCurrentAllocator(native())
     trial.note("used", block(100).numel())
+
+
+def is_for_another_torch(trial: Trial) -> None:
+    """The core was built for another torch, of which a library is not."""
+    name = "libebbtide_pluggable.so"
+    here = _entry._LIBRARIES / name
+    with tempfile.TemporaryDirectory() as folder:
+        _entry._LIBRARIES = Path(folder)
+        (_entry._LIBRARIES / name).symlink_to(here)
+        (_entry._LIBRARIES / "torch_version").write_text("2.15.0\n")
+        start("cuda=64MiB")
+    trial.note("backend", torch.cuda.get_allocator_backend())
+    library = ctypes.CDLL(str(here))
+    library.ebbtide_live.restype = library.ebbtide_peak.restype = ctypes.c_int64
+    held = block(40)
+    try:
+        block(30)
+    except RuntimeError as error:
+        trial.add("said", [str(error)])
+    trial.note("live", held.numel(), library.ebbtide_live(0))
+    del held
+    layer = torch.nn.Linear(512, 512, device="cuda")
+    layer(torch.zeros(64, 512, device="cuda")).relu().sum().backward()
+    del layer
+    torch.cuda.synchronize()
+    trial.note("larger", block(45).numel())
+    gc.collect()
+    trial.note("peak", library.ebbtide_peak(0))
+    trial.add("no statistics", refusal(torch.cuda.memory_stats))
 
 
 def needs_a_device(trial: Trial) -> None:
