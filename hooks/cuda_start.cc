@@ -99,9 +99,9 @@ std::string LiveByKind(const Ledger& ledger) {
 std::string Explain(DeviceIndex device, Bytes wanted) {
   const DeviceBooks& books = CudaAllocator::Books(device);
   const Bytes budget = CudaAllocator::BudgetOf(device);
-  std::string text = absl::StrCat("ebbtide: ", FormatSize(wanted),
-                                  " were asked for on ", NameOf(device),
-                                  ", whose budget is ", FormatSize(budget));
+  std::string text =
+      absl::StrCat("ebbtide: ", FormatSize(wanted), " were asked for on ",
+                   NameOf(device), ", whose budget is ", FormatSize(budget));
   if (CudaAllocator::SeesBlocks()) {
     const Bytes reserved = books.reserved();
     const Bytes live = books.ledger().live();

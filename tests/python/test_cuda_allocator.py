@@ -47,8 +47,12 @@ def device() -> Iterator[Zygote]:
 
 @pytest.fixture(scope="module")
 def expandable() -> Iterator[Zygote]:
-    settings = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
-    with Zygote(environment=simulator() | settings) as process:
+    settings = (
+        "expandable_segments:True,garbage_collection_threshold:0.8,"
+        "roundup_power2_divisions:4"
+    )
+    environment = simulator() | {"PYTORCH_ALLOC_CONF": settings}
+    with Zygote(environment=environment) as process:
         yield process
 
 
@@ -79,7 +83,7 @@ def test_programs_get_the_same_answers(device: Zygote) -> None:
 
 
 @pytest.mark.parametrize("module", ["cuda_statistics", "cuda_places"])
-def test_programs_get_the_same_answers_of_segments_that_expand(
+def test_programs_get_the_same_answers_with_other_settings(
     expandable: Zygote, module: str
 ) -> None:
     assert len(same_answers(expandable, module)) >= 20
@@ -174,6 +178,7 @@ def test_a_budget_above_the_card_is_one_line(device: Zygote) -> None:
         "it may use all of it"
     ]
     assert done.report["cuda"]["devices"]["cuda:0"]["budget"] == 4 * GIB
+    assert budgeted(device, "uses", "cuda:0=8GiB", EBBTIDE_LOG="off").lines == []
 
 
 def test_without_a_cache_there_is_no_budget_and_one_line(device: Zygote) -> None:

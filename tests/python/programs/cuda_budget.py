@@ -5,6 +5,7 @@ import gc
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -105,25 +106,26 @@ def others_are_there(trial: Trial) -> None:
     trial.note("used", block(3).numel())
 
 
-def native() -> object:
+def native() -> Any:
     """An allocator that takes and frees by the runtime's own functions."""
     library = ctypes.CDLL(str(cudasim.LIBRARIES / "libcudart.so.13"))
+    pointer, size = ctypes.c_void_p, ctypes.c_ssize_t
 
-    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
-    def take(size: int, _device: int, _stream: int) -> int | None:
-        address = ctypes.c_void_p()
-        library.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(size))
+    def take(count: int, _device: int, _stream: int) -> int | None:
+        address = pointer()
+        library.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(count))
         return address.value
 
-    @ctypes.CFUNCTYPE(
-        None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p
-    )
-    def give(address: int, _size: int, _device: int, _stream: int) -> None:
-        library.cudaFree(ctypes.c_void_p(address))
+    def give(address: int, _count: int, _device: int, _stream: int) -> None:
+        library.cudaFree(pointer(address))
 
-    KEPT.extend((take, give))
-    functions = [ctypes.cast(each, ctypes.c_void_p).value for each in (take, give)]
-    return torch._C._cuda_customAllocator(*functions)
+    functions = (
+        ctypes.CFUNCTYPE(pointer, size, ctypes.c_int, pointer)(take),
+        ctypes.CFUNCTYPE(None, pointer, size, ctypes.c_int, pointer)(give),
+    )
+    KEPT.extend(functions)
+    addresses = [ctypes.cast(each, pointer).value or 0 for each in functions]
+    return torch._C._cuda_customAllocator(*addresses)
 
 
 # Functions that C++ calls until the end of the process.

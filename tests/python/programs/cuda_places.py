@@ -221,7 +221,7 @@ def views_and_copies_share_what_they_should() -> Any:
 @check
 def tensors_are_lent_by_dlpack() -> Any:
     x = torch.arange(1000, device="cuda")
-    lent = dlpack.from_dlpack(dlpack.to_dlpack(x))
+    lent = dlpack.from_dlpack(x)
     same = lent.data_ptr() == x.data_ptr()
     device = x.__dlpack_device__()
     held = stats("allocated_bytes")

@@ -99,7 +99,7 @@ def work_goes_on_after_out_of_memory() -> Any:
 @check
 def observers_of_out_of_memory() -> Any:
     seen: list[list[int]] = []
-    torch._C._cuda_attach_out_of_memory_observer(
+    torch._C._cuda_attach_out_of_memory_observer(  # type: ignore[attr-defined]
         lambda device, asked, total, free: seen.append([device, asked, total, free])
     )
     out_of_memory(8 * GIB)
