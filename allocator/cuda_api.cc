@@ -36,6 +36,9 @@ const char* FindAll(void* library, CudaApi* api) {
   in.Find("cudaGetDevice", &api->get_device);
   in.Find("cudaSetDevice", &api->set_device);
   in.Find("cudaDeviceGetAttribute", &api->device_get_attribute);
+  in.Find("cudaMalloc", &api->malloc);
+  in.Find("cudaFree", &api->free);
+  in.Find("cudaMemGetInfo", &api->mem_get_info);
   in.Find("cudaHostRegister", &api->host_register);
   in.Find("cudaHostUnregister", &api->host_unregister);
   in.Find("cudaStreamCreateWithPriority", &api->stream_create_with_priority);

@@ -29,6 +29,7 @@ class DeviceBooks {
   enum class Pool { kCommon, kPrivate };
 
   Ledger& ledger() { return ledger_; }
+  const Ledger& ledger() const { return ledger_; }
 
   void OnAllocate(const void* block, Bytes size, Kind kind);
   // Blocks it was not told of are ignored: they are older than the books.

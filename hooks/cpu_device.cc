@@ -21,6 +21,11 @@ CpuDevice::CpuDevice()
   ledgers_ = {&HostAllocator::Global().ledger()};
 }
 
+CpuDevice& CpuDevice::Global() {
+  static CpuDevice& device = *new CpuDevice;
+  return device;
+}
+
 absl::Status CpuDevice::Install(const Settings& settings,
                                 const Callbacks& callbacks) {
   callbacks_in_use = callbacks;

@@ -12,7 +12,8 @@ namespace ebbtide {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice();
+  // Lives for ever.
+  static CpuDevice& Global();
 
   int CurrentIndex() const override { return 0; }
   absl::Status Install(const Settings& settings,
@@ -52,6 +53,9 @@ class CpuDevice final : public Device {
 
   void BeforeFork() override { HostAllocator::Global().BeforeFork(); }
   void AfterFork() override { HostAllocator::Global().AfterFork(); }
+
+ private:
+  CpuDevice();
 };
 
 }  // namespace ebbtide

@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -21,12 +22,7 @@ namespace {
 // What the native allocator rounds a request up to.
 constexpr size_t kRounding = 512;
 
-Device::Callbacks callbacks_in_use;
-
-bool Relieve(c10::DeviceIndex device, Bytes needed, bool is_locked) {
-  return callbacks_in_use.relieve(
-      {.device = device, .needed = needed, .is_locked = is_locked});
-}
+std::atomic<bool (*)(const Pressure&)> relieve_in_use = nullptr;
 
 c10::Device At(int index) {
   return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
@@ -47,30 +43,29 @@ void Check(const absl::Status& status) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(const CudaApi* api,
-                       std::vector<std::optional<Bytes>> budgets)
+CudaDevice::CudaDevice(const CudaApi* api, int devices)
     : Device(c10::DeviceType::CUDA, /*is_async=*/true,
              c10::DispatchKey::AutogradCUDA, c10::DispatchKey::AutocastCUDA),
       api_(*api),
-      budgets_(std::move(budgets)),
-      run_peaks_(budgets_.size()) {
-  for (size_t i = 0; i < budgets_.size(); ++i) {
-    const auto index = static_cast<c10::DeviceIndex>(i);
-    ledgers_.push_back(&CudaAllocator::Books(index).ledger());
-    events_.push_back(CudaEvents::Create(api, index));
+      run_peaks_(devices) {
+  for (int i = 0; i < devices; ++i) {
+    ledgers_.push_back(
+        &CudaAllocator::Books(static_cast<c10::DeviceIndex>(i)).ledger());
+    events_.push_back(CudaEvents::Create(api, i));
   }
+}
+
+bool CudaDevice::Relieve(c10::DeviceIndex device, Bytes needed,
+                         bool is_locked) {
+  const auto relieve = relieve_in_use.load();
+  return relieve != nullptr &&
+         relieve({.device = device, .needed = needed, .is_locked = is_locked});
 }
 
 absl::Status CudaDevice::Install(const Settings& /*settings*/,
                                  const Callbacks& callbacks) {
-  callbacks_in_use = callbacks;
-  absl::Status installed = CudaAllocator::Install(&Relieve);
-  if (!installed.ok()) return installed;
   CudaAllocator::SetFreeObserver(&BeforeFree);
-  for (size_t i = 0; i < budgets_.size(); ++i) {
-    if (!budgets_[i]) continue;
-    CudaAllocator::SetBudget(static_cast<c10::DeviceIndex>(i), *budgets_[i]);
-  }
+  relieve_in_use = callbacks.relieve;
   return absl::OkStatus();
 }
 

@@ -13,15 +13,18 @@
 
 #include "allocator/cuda_api.h"
 #include "allocator/cuda_events.h"
+#include "allocator/host_allocator.h"
 #include "hooks/device.h"
 
 namespace ebbtide {
 
 class CudaDevice final : public Device {
  public:
-  // `budgets`: by index; none: that device is only watched. As many as there
-  // are devices.
-  CudaDevice(const CudaApi* api, std::vector<std::optional<Bytes>> budgets);
+  // CudaAllocator has to be in place.
+  CudaDevice(const CudaApi* api, int devices);
+
+  // For CudaAllocator::Policy; false before Install.
+  static bool Relieve(c10::DeviceIndex device, Bytes needed, bool is_locked);
 
   int CurrentIndex() const override;
   absl::Status Install(const Settings& settings,
@@ -55,9 +58,10 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(
       const Settings& settings) override;
 
-  // The native allocator's locks are its own, and a child has no device.
-  void BeforeFork() override {}
-  void AfterFork() override {}
+  // The native allocator's locks are its own, and a child has no device. But
+  // RAM may still be our allocator's.
+  void BeforeFork() override { HostAllocator::Global().BeforeFork(); }
+  void AfterFork() override { HostAllocator::Global().AfterFork(); }
 
  private:
   // The program has made tensors there: contexts exist.
@@ -66,7 +70,6 @@ class CudaDevice final : public Device {
             const c10::Stream& stream);
 
   const CudaApi& api_;
-  const std::vector<std::optional<Bytes>> budgets_;
   std::vector<std::shared_ptr<CudaEvents>> events_;  // by index
   std::vector<Bytes> run_peaks_;  // by index; of the steps that are over
 };

@@ -182,11 +182,6 @@ class Device {
   const c10::DispatchKey autocast_key_;
 };
 
-// The form that the settings ask for, of those that this library has; fills in
-// their budget where the form decides what it means. To be given to
-// Device::Use.
-Device* ChooseDevice(Settings* settings);
-
 // What this thread allocates on the device is filled with one byte while it
 // lives.
 class AllocationFill {

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "hooks/busy.h"
+#include "hooks/cuda_start.h"
 #include "hooks/device.h"
 #include "hooks/engine.h"
 #include "hooks/guarded.h"
@@ -89,6 +90,7 @@ bool Runtime::WantsHooks() const {
 
 absl::Status Runtime::Start(const Settings& settings) {
   settings_ = settings;
+  pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   books_.SetBound(settings.signatures);
   SetLeastManaged(Count(settings.min_bytes));
   if (!settings.record.empty()) {
@@ -96,37 +98,55 @@ absl::Status Runtime::Start(const Settings& settings) {
         RunLog::Global().Open(settings.record, settings.record_limit);
     if (!opened.ok()) return opened;
   }
-  if (settings.budget) {
-    RunLog::Global().SetBudget(*settings.budget);
-    auto tier = Device::Get().OpenTier(settings);
-    // A default that cannot be used costs speed; what the user named is asked
-    // for.
-    if (!tier.ok() && settings.spill_required) return tier.status();
-    if (!tier.ok()) {
-      Say(absl::StrCat("no spilling: ", tier.status().message()));
-    } else {
-      residency_.SetTier(*std::move(tier));
-    }
-  }
   InstallGuard([](void* block) { Runtime::Global().BeforeFree(block); });
   residency_.SetMismatchHandler(
       [this](Tape* tape, int storage) { OnMismatch(*tape, storage); });
-  const absl::Status installed = Device::Get().Install(
-      settings, {.relieve =
-                     [](const Pressure& pressure) {
-                       return Runtime::Global().Relieve(pressure);
-                     },
-                 .on_overrun =
-                     [](Bytes wanted, Bytes budget) {
-                       Runtime::Global().OnOverrun(wanted, budget);
-                     }});
-  if (!installed.ok()) return installed;
+  const bool has_work = settings.budget || !settings.record.empty();
+  if (has_work) {
+    absl::Status entered = Enter(&Device::Get());
+    if (!entered.ok()) return entered;
+  }
   InstallEngine();
   InstallRecorder(this);
-  pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
+  if (has_work) {
+    Begin();
+  } else {
+    off_because_ = "the CPU has no budget";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Runtime::Enter(Device* device) {
+  std::unique_ptr<HostTier> tier;
+  if (settings_.budget) {
+    RunLog::Global().SetBudget(*settings_.budget);
+    auto opened = device->OpenTier(settings_);
+    // A default that cannot be used costs speed; what the user named is asked
+    // for.
+    if (!opened.ok() && settings_.spill_required) return opened.status();
+    if (opened.ok()) {
+      tier = *std::move(opened);
+    } else {
+      Say(absl::StrCat("no spilling: ", opened.status().message()));
+    }
+  }
+  absl::Status installed = device->Install(
+      settings_, {.relieve =
+                      [](const Pressure& pressure) {
+                        return Runtime::Global().Relieve(pressure);
+                      },
+                  .on_overrun =
+                      [](Bytes wanted, Bytes budget) {
+                        Runtime::Global().OnOverrun(wanted, budget);
+                      }});
+  if (installed.ok()) residency_.SetTier(std::move(tier));
+  return installed;
+}
+
+void Runtime::Begin() {
+  is_started_ = true;
   state_ = State::kWatch;
   EnableRecorder(true);
-  return absl::OkStatus();
 }
 
 void Runtime::BeforeFork() {
@@ -194,6 +214,7 @@ void Runtime::BeginPair() {
   results_before_ = verifier_.results();
   owner_ = std::this_thread::get_id();
   report_.persistent = ledger().live();
+  may_leave_ = false;
   in_pair_ = true;
 }
 
@@ -204,7 +225,7 @@ void Runtime::CloseStep() {
     watch_.EndStep();
     step_seconds_ = now - step_began_;
     const Bytes peak = Device::Get().StepPeak(device_);
-    overran_ = settings_.budget && peak > budget();
+    overran_ = peak > budget();
     waste_ = peak - ledger().Peak();
     if (overran_) ++report_.over_budget_steps;
     RunLog::Global().EndStep(report_.steps.count(), peak);
@@ -303,7 +324,7 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
   TORCH_CHECK_WITH(OutOfMemoryError,
                    !Proving::IsSet() || ledger().Peak() > budget,
                    "ebbtide: no room to prove that something repeats");
-  if (overrun_told_ && !settings_.strict) return;
+  if ((overrun_told_ && !settings_.strict) || may_leave_) return;
   // Not by waiting for our lock: PyTorch allocates under the lock of a random
   // generator, and we take that under ours.
   std::string where = "one thread while another evicts";
@@ -320,18 +341,10 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
   if (!overrun_told_.exchange(true)) Say(absl::StrCat("over budget: ", what));
 }
 
-void Runtime::TurnOff(const std::string& why) {
-  if (state_ == State::kOff) return;
-  state_ = State::kOff;
-  // Who has dropped something has to see what is written.
-  EnableRecorder(residency_.IsOwing());
-  off_because_ = why;
-  Say(absl::StrCat("off: ", why));
-}
-
 void Runtime::FillReport() {
   report_.peak = Device::Get().RunPeak(device_);
-  if (settings_.budget) report_.budget = budget();
+  report_.budget = budget() == kNoBudget ? Bytes{-1} : budget();
+  report_.cuda = ReportCuda();
   report_.ops_replayed = residency_.counts().ops_replayed;
   report_.bytes_dropped = residency_.counts().bytes_dropped;
   report_.bytes_spilled = residency_.counts().bytes_spilled;

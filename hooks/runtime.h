@@ -47,8 +47,15 @@ class Runtime final : public TapeListener {
   // Steps aside for good: nothing new is managed, what is held stays readable.
   void TurnOff(const std::string& why);
   // From now on the tensors of that kind of device are managed, and no others:
-  // the program turns out to use it. Its memory is seen already, and bounded.
-  void MoveTo(Device* device);
+  // the program turns out to use it. `budget`: whether it has one.
+  void MoveTo(Device* device, std::optional<Bytes> budget);
+  // The one size that was given may turn out to be that of CUDA devices: it is
+  // exceeded on the CPU without a word until something is trained there.
+  void AwaitCuda() { may_leave_ = true; }
+  // It has: nothing on the CPU has a budget or is managed from now on.
+  void LeaveCpu();
+  // What was last said of the floor; "" before it is known.
+  std::string KnownFloor();
   // What was done so far, as JSON.
   std::string Report();
   // The end of the process: writes the report, returns the closing line.
@@ -81,6 +88,9 @@ class Runtime final : public TapeListener {
   void OnUnseenWrite(const at::Tensor& tensor) override;
 
  private:
+  // Sees the memory of the device, and opens the tier below it.
+  absl::Status Enter(Device* device);
+  void Begin();
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();
@@ -91,6 +101,7 @@ class Runtime final : public TapeListener {
   void OnMismatch(const Tape& tape, int storage);
   // The program frees what recipes rely on.
   void BeforeFree(void* block);
+  void StepAside(const std::string& why);
   void Say(const std::string& line) const;
   bool IsManaging() const {
     const State state = state_;
@@ -166,6 +177,8 @@ class Runtime final : public TapeListener {
   std::unique_ptr<SteadyRun> steady_run_;
   RunReport report_;
   std::string off_because_;
+  std::atomic<bool> may_leave_ = false;
+  bool is_started_ = false;  // something was to be managed, so far
 
   std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one
   std::atomic<bool> in_pair_ = false;

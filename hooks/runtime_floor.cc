@@ -1,5 +1,6 @@
 // What the runtime says where no plan can hold the budget, or none was found.
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "hooks/device.h"
 #include "hooks/recovery.h"
 #include "hooks/runtime.h"
+#include "hooks/runtime_lock.h"
 #include "planner/least_peak.h"
 #include "planner/size.h"
 
@@ -50,6 +52,12 @@ void Runtime::TellFloor(SignatureBook* book) {
   }
   Say(absl::StrCat(floor_, "; ", advice,
                    "; training goes on above the budget"));
+}
+
+std::string Runtime::KnownFloor() {
+  // A thread that runs out of memory must not wait for one that replays.
+  const auto lock = RuntimeLock::TryAcquire(std::chrono::milliseconds(200));
+  return lock.owns_lock() ? floor_ : "";
 }
 
 void Runtime::NoteKept() {

@@ -1,7 +1,4 @@
 // How the runtime turns to another kind of device.
-#include <utility>
-
-#include "absl/strings/str_cat.h"
 #include "hooks/busy.h"
 #include "hooks/op_info.h"
 #include "hooks/run_log.h"
@@ -10,17 +7,17 @@
 
 namespace ebbtide {
 
-void Runtime::MoveTo(Device* device) {
+void Runtime::MoveTo(Device* device, std::optional<Bytes> budget) {
   const RuntimeLock lock;
   const Busy busy;
-  if (state_ == State::kOff || device == &Device::Get()) return;
+  Device& before = Device::Get();
+  const bool has_stepped_aside = is_started_ && state_ == State::kOff;
+  if (device == &before || has_stepped_aside) return;
+  before.StopBounding();
   if (residency_.CountSavedTensors() > 0) {
-    return TurnOff("tensors of another kind of device are being trained");
+    return TurnOff("a graph of the CPU is alive where CUDA is first used");
   }
   EndPair();
-  auto tier = device->OpenTier(settings_);
-  if (!tier.ok()) Say(absl::StrCat("no spilling: ", tier.status().message()));
-  residency_.SetTier(tier.ok() ? *std::move(tier) : nullptr);
   // What is known is of ops on the other kind.
   tape_.reset();
   plan_run_.reset();
@@ -31,12 +28,15 @@ void Runtime::MoveTo(Device* device) {
   recognition_ = Recognition();
   signature_ = 0;
   step_began_ = 0;
-  Device::Get().StopBounding();
-  Device::Use(device);
   ForgetOpInfo();
+  settings_.budget = budget;
+  Device::Use(device);
   RunLog::Global().SampleFrom(&ledger());
-  state_ = State::kWatch;
-  EnableRecorder(true);
+  is_started_ = true;
+  if (const absl::Status entered = Enter(device); !entered.ok()) {
+    return TurnOff(std::string(entered.message()));
+  }
+  Begin();
 }
 
 }  // namespace ebbtide

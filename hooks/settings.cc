@@ -18,9 +18,6 @@
 namespace ebbtide {
 namespace {
 
-// "auto" leaves this share of what is free to everybody else.
-constexpr double kAutoShare = 0.9;
-
 const char* Get(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0' ? value : nullptr;
@@ -194,18 +191,6 @@ absl::Status ReadTestPlans(Settings* settings) {
 }
 
 }  // namespace
-
-Bytes Resolve(const Amount& amount, Bytes total, Bytes free) {
-  switch (amount.kind) {
-    case Amount::Kind::kBytes:
-      return amount.bytes;
-    case Amount::Kind::kShare:
-      return Bytes{static_cast<int64_t>(amount.share * Count(total))};
-    case Amount::Kind::kAuto:
-      break;
-  }
-  return Bytes{static_cast<int64_t>(kAutoShare * Count(free))};
-}
 
 bool HasWork(const Settings& settings) {
   return settings.budget.has_value() || !settings.cuda_budgets.empty() ||

@@ -37,9 +37,6 @@ struct Settings {
   std::optional<uint64_t> test_plans;
 };
 
-// What `amount` is of a device that has `total`, of which `free` are nobody's.
-Bytes Resolve(const Amount& amount, Bytes total, Bytes free);
-
 // Whether the environment asks for anything at all.
 bool HasWork(const Settings& settings);
 

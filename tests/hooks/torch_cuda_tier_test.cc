@@ -28,7 +28,7 @@ class CudaTierTest : public testing::TestWithParam<int> {
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
     const auto api = CudaApi::Loaded();
     ASSERT_TRUE(api.ok()) << api.status();
-    Device::Use(new CudaDevice(*api, {std::nullopt}));
+    Device::Use(new CudaDevice(*api, 1));
   }
   void SetUp() override {
     cudasim_set_schedule(GetParam());
