@@ -36,6 +36,9 @@ const char* FindAll(void* library, CudaApi* api) {
   in.Find("cudaGetDevice", &api->get_device);
   in.Find("cudaSetDevice", &api->set_device);
   in.Find("cudaDeviceGetAttribute", &api->device_get_attribute);
+  in.Find("cudaMalloc", &api->malloc);
+  in.Find("cudaFree", &api->free);
+  in.Find("cudaMemGetInfo", &api->mem_get_info);
   in.Find("cudaHostRegister", &api->host_register);
   in.Find("cudaHostUnregister", &api->host_unregister);
   in.Find("cudaStreamCreateWithPriority", &api->stream_create_with_priority);
@@ -52,6 +55,7 @@ const char* FindAll(void* library, CudaApi* api) {
   in.Find("cudaEventSynchronize", &api->event_synchronize);
   in.Find("cudaEventElapsedTime", &api->event_elapsed_time);
   in.Find("cudaMemcpyAsync", &api->memcpy_async);
+  in.Find("cudaMemsetAsync", &api->memset_async);
   return in.missing();
 }
 

@@ -31,6 +31,10 @@ struct CudaApi {
   decltype(&cudaGetDevice) get_device;
   decltype(&cudaSetDevice) set_device;
   decltype(&cudaDeviceGetAttribute) device_get_attribute;
+  // Spelled, because CUDA overloads it for C++.
+  cudaError_t (*malloc)(void** block, size_t size);
+  decltype(&cudaFree) free;
+  decltype(&cudaMemGetInfo) mem_get_info;
   decltype(&cudaHostRegister) host_register;
   decltype(&cudaHostUnregister) host_unregister;
   decltype(&cudaStreamCreateWithPriority) stream_create_with_priority;
@@ -47,6 +51,7 @@ struct CudaApi {
   decltype(&cudaEventSynchronize) event_synchronize;
   decltype(&cudaEventElapsedTime) event_elapsed_time;
   decltype(&cudaMemcpyAsync) memcpy_async;
+  decltype(&cudaMemsetAsync) memset_async;
 };
 
 // What `call`, made just now on this thread, returned. An error is taken back

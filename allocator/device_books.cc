@@ -2,16 +2,28 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace ebbtide {
 
-DeviceBooks::Segment* DeviceBooks::SegmentOf(const void* block) {
+const DeviceBooks::Segment* DeviceBooks::SegmentOf(const void* block) const {
   const auto after = segments_.upper_bound(block);
   if (after == segments_.begin()) return nullptr;
   const auto found = std::prev(after);
   const auto* begin = static_cast<const char*>(found->first);
   if (block >= begin + Count(found->second.size)) return nullptr;
   return &found->second;
+}
+
+DeviceBooks::Segment* DeviceBooks::SegmentOf(const void* block) {
+  return const_cast<Segment*>(std::as_const(*this).SegmentOf(block));
+}
+
+bool DeviceBooks::IsPrivate(const void* block) const {
+  if (private_segments_ == 0) return false;  // as nearly always
+  const std::lock_guard lock(mutex_);
+  const Segment* const segment = SegmentOf(block);
+  return segment != nullptr && segment->pool == Pool::kPrivate;
 }
 
 void DeviceBooks::OnAllocate(const void* block, Bytes size, Kind kind) {
@@ -40,6 +52,7 @@ void DeviceBooks::OnSegment(const void* segment, Bytes size, Pool pool) {
   segments_[segment] = {.size = size, .pool = pool};
   Reserve(size);
   if (pool == Pool::kCommon) idle_ += size;
+  if (pool == Pool::kPrivate) ++private_segments_;
 }
 
 void DeviceBooks::OnSegmentFreed(const void* segment) {
@@ -48,6 +61,7 @@ void DeviceBooks::OnSegmentFreed(const void* segment) {
   if (found == segments_.end()) return;
   Reserve(Bytes{0} - found->second.size);
   if (found->second.pool == Pool::kCommon) idle_ -= found->second.size;
+  if (found->second.pool == Pool::kPrivate) --private_segments_;
   segments_.erase(found);
 }
 

@@ -12,6 +12,7 @@
 #ifndef EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
 #define EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -28,6 +29,7 @@ class DeviceBooks {
   enum class Pool { kCommon, kPrivate };
 
   Ledger& ledger() { return ledger_; }
+  const Ledger& ledger() const { return ledger_; }
 
   void OnAllocate(const void* block, Bytes size, Kind kind);
   // Blocks it was not told of are ignored: they are older than the books.
@@ -38,6 +40,9 @@ class DeviceBooks {
   // Parts of expandable segments.
   void OnMapped(Bytes size);
   void OnUnmapped(Bytes size);
+
+  // Whether the block is in a segment of a private pool.
+  bool IsPrivate(const void* block) const;
 
   Bytes reserved() const;
   Bytes idle() const;
@@ -52,12 +57,14 @@ class DeviceBooks {
     int64_t blocks = 0;  // alive
   };
   // With the mutex held:
+  const Segment* SegmentOf(const void* block) const;
   Segment* SegmentOf(const void* block);
   void Reserve(Bytes change);
 
   Ledger ledger_;
   mutable std::mutex mutex_;
   std::map<const void*, Segment> segments_;
+  std::atomic<int64_t> private_segments_ = 0;
   Bytes reserved_{};
   Bytes reserved_peak_{};
   Bytes idle_{};  // of segments

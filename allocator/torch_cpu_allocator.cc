@@ -5,11 +5,13 @@
 #include <c10/util/Exception.h>
 
 #include <cstring>
+#include <utility>
 
 namespace ebbtide {
 namespace {
 
-// The byte to fill with, or -1. Read at every allocation; see hooks/thread_flag.h.
+// The byte to fill with, or -1. Read at every allocation; see
+// hooks/thread_flag.h.
 [[gnu::tls_model("initial-exec")]] thread_local int fill_here = -1;
 
 void (*observe_free)(void* block) = nullptr;
@@ -78,10 +80,6 @@ bool IsFromOurAllocator(const c10::Storage& storage) {
   return deleter == &DeleteLarge || deleter == &DeleteSmall;
 }
 
-AllocationFill::AllocationFill(uint8_t byte) : outer_(fill_here) {
-  fill_here = byte;
-}
-
-AllocationFill::~AllocationFill() { fill_here = outer_; }
+int ExchangeCpuFill(int byte) { return std::exchange(fill_here, byte); }
 
 }  // namespace ebbtide

@@ -24,17 +24,9 @@ c10::Storage NewStorage(size_t bytes);
 // Whether freeing the storage gives its bytes back to our allocator.
 bool IsFromOurAllocator(const c10::Storage& storage);
 
-// While it lives, what this thread allocates is filled with one byte.
-class AllocationFill {
- public:
-  explicit AllocationFill(uint8_t byte);
-  ~AllocationFill();
-  AllocationFill(const AllocationFill&) = delete;
-  AllocationFill& operator=(const AllocationFill&) = delete;
-
- private:
-  int outer_;
-};
+// From now on, what this thread allocates is filled with that byte; -1: not.
+// Returns what held before.
+int ExchangeCpuFill(int byte);
 
 }  // namespace ebbtide
 

@@ -2,15 +2,18 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "allocator/allocation_kind.h"
+#include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_forward.h"
 
 namespace ebbtide {
@@ -19,7 +22,7 @@ namespace {
 using c10::DeviceIndex;
 using c10::CachingDeviceAllocator::TraceEntry;
 
-constexpr int kMaxDevices = 64;  // C10_COMPILE_TIME_MAX_GPUS and some
+constexpr int kMaxDevices = C10_COMPILE_TIME_MAX_GPUS;
 
 // Sizes of the native allocator (c10/core/AllocatorConfig.h): what it rounds a
 // request up to, and what it reserves for it where nothing cached fits.
@@ -42,14 +45,23 @@ Bytes SegmentFor(size_t size) {
 struct DeviceState {
   DeviceBooks books;
   std::atomic<int64_t> budget = Count(kNoBudget);
+  std::atomic<bool> has_been_asked_for = false;  // the budget, of the policy
   std::atomic<double> user_fraction = 1;
+  // The native allocator was given a fraction, which its error text then names.
+  std::atomic<bool> has_fraction = false;
   // The native fraction is that of budget and user_fraction.
-  std::atomic<bool> fraction_is_set = true;
+  std::atomic<bool> is_settled = false;
+  std::atomic<bool> is_used = false;
 };
 
 std::array<DeviceState, kMaxDevices>& States() {
   static auto& states = *new std::array<DeviceState, kMaxDevices>;
   return states;
+}
+
+void SetBudget(DeviceState* state, Bytes budget) {
+  state->books.ledger().SetBudget(budget);
+  state->budget = Count(budget);
 }
 
 // The request that this thread is making, for what runs inside it.
@@ -72,16 +84,21 @@ class RequestScope {
   const Request outer_;
 };
 
-std::atomic<CudaAllocator::PressureHandler> on_pressure = nullptr;
+// Set before ours is in place, and never changed.
+CudaAllocator::Policy policy;
 
 // What the handler does may allocate, and must not ask for itself again.
 bool Relieve(DeviceIndex device, Bytes needed, bool is_locked) {
-  const CudaAllocator::PressureHandler handler = on_pressure;
-  if (handler == nullptr || in_handler) return false;
+  if (policy.relieve == nullptr || in_handler) return false;
   in_handler = true;
-  const bool relieved = handler(device, needed, is_locked);
+  const bool relieved = policy.relieve(device, needed, is_locked);
   in_handler = false;
   return relieved;
+}
+
+DeviceBooks::Pool PoolOf(const c10::MempoolId_t& id) {
+  return id == c10::MempoolId_t{0, 0} ? DeviceBooks::Pool::kCommon
+                                      : DeviceBooks::Pool::kPrivate;
 }
 
 // Runs under the native allocator's lock.
@@ -90,9 +107,7 @@ void Note(const TraceEntry& entry) {
   const auto* address = reinterpret_cast<const void*>(entry.addr_);
   // Of blocks it tells what was asked for.
   const Bytes size = RoundUp(entry.size_, kRounding);
-  const auto pool = entry.mempool_ == c10::MempoolId_t{0, 0}
-                        ? DeviceBooks::Pool::kCommon
-                        : DeviceBooks::Pool::kPrivate;
+  const auto pool = PoolOf(entry.mempool_);
   switch (entry.action_) {
     case TraceEntry::ALLOC:
       return books.OnAllocate(address, size, AllocationKind::Current());
@@ -108,6 +123,26 @@ void Note(const TraceEntry& entry) {
       return books.OnUnmapped(size);
     default:
       return;
+  }
+}
+
+// What was there before the trace was attached.
+void NoteSegment(const c10::CachingDeviceAllocator::SegmentInfo& segment) {
+  DeviceBooks& books = States()[segment.device].books;
+  size_t address = segment.address;
+  const Bytes size{static_cast<int64_t>(segment.total_size)};
+  if (segment.is_expandable) {
+    books.OnMapped(size);
+  } else {
+    books.OnSegment(reinterpret_cast<const void*>(address), size,
+                    PoolOf(segment.owner_private_pool_id));
+  }
+  for (const auto& block : segment.blocks) {
+    if (block.active) {
+      books.OnAllocate(reinterpret_cast<const void*>(address),
+                       RoundUp(block.requested_size, kRounding), Kind::kOther);
+    }
+    address += block.size;
   }
 }
 
@@ -127,15 +162,43 @@ class OnMiss final : public c10::FreeMemoryCallback {
   }
 };
 
+// The byte to fill with, or -1.
+thread_local int fill_here = -1;
+
+void Fill(void* block, size_t size) {
+  if (fill_here < 0 || size == 0) return;
+  const auto api = CudaApi::Loaded();
+  if (!api.ok()) return;
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
+  const absl::Status filled =
+      CudaStatus(**api, (*api)->memset_async(block, fill_here, size, stream),
+                 "cudaMemsetAsync");
+  TORCH_CHECK(filled.ok(), "ebbtide: ", std::string(filled.message()));
+}
+
+std::atomic<void (*)(void* block)> free_observer = nullptr;
+void DeleteObserved(void* block);
+
 class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
  public:
   explicit BudgetedCudaAllocator(native::CUDAAllocator* inner)
-      : ForwardingCudaAllocator(inner) {
-    if (inner->initialized()) Attach();
+      : ForwardingCudaAllocator(inner), sees_blocks_(IsNative(inner)) {
+    if (!inner->initialized()) return;
+    Attach();
+    if (!sees_blocks_) return;
+    const auto snapshot = inner->snapshot({0, 0}, /*include_traces=*/false);
+    for (const auto& segment : snapshot.segments) NoteSegment(segment);
   }
 
+  static bool IsNative(native::CUDAAllocator* inner) {
+    return inner->name() == "native";
+  }
+  bool sees_blocks() const { return sees_blocks_; }
+
   c10::DataPtr allocate(size_t size) override {
-    return WithRoom(size, [&] { return inner().allocate(size); });
+    c10::DataPtr data = WithRoom(size, [&] { return inner().allocate(size); });
+    Fill(data.get(), size);
+    return data;
   }
   void* raw_alloc(size_t size) override {
     return WithRoom(size, [&] { return inner().raw_alloc(size); });
@@ -150,73 +213,142 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     Attach();
   }
 
-  // The program is told what it has set.
+  // The native one leaves alone what has another deleter than its own.
+  using ForwardingCudaAllocator::recordStream;
+  void recordStream(const c10::DataPtr& data,
+                    c10::cuda::CUDAStream stream) override {
+    if (data.get_deleter() != &DeleteObserved) {
+      return inner().recordStream(data, stream);
+    }
+    KeepFor(data.get(), stream);
+  }
+
+  // As recordStream, of a block of the native allocator.
+  void KeepFor(void* block, c10::cuda::CUDAStream stream) {
+    c10::DataPtr native(block, block, raw_deleter(), stream.device());
+    inner().recordStream(native, stream);
+    native.release_context();
+  }
+
+  // The program is told what it has set, and its mistakes by the native one.
   double getMemoryFraction(DeviceIndex device) override {
+    inner().getMemoryFraction(device);
     return States()[device].user_fraction;
   }
   void setMemoryFraction(double fraction, DeviceIndex device) override {
     inner().setMemoryFraction(fraction, device);
     DeviceState& state = States()[device];
-    state.user_fraction = fraction;
-    state.fraction_is_set = false;
+    state.user_fraction = inner().getMemoryFraction(device);
+    state.has_fraction = true;
+    state.is_settled = false;
   }
 
  private:
   // Its trace says nothing of devices before they are initialised.
   void Attach() {
-    if (!attached_.exchange(true)) inner().attachAllocatorTraceTracker(&Note);
+    if (sees_blocks_ && !attached_.exchange(true)) {
+      inner().attachAllocatorTraceTracker(&Note);
+    }
   }
 
-  // Before the first request under a new budget, because it needs the size of
-  // the device and with it the device's context.
-  void SetFraction(DeviceIndex device, DeviceState* state) {
-    if (state->fraction_is_set.exchange(true)) return;
-    const int64_t budget = state->budget;
-    const auto total =
-        static_cast<double>(inner().getMemoryInfo(device).second);
-    // The native allocator multiplies and rounds down.
-    const double ours = (static_cast<double>(budget) + 0.5) / total;
-    inner().setMemoryFraction(std::min(state->user_fraction.load(), ours),
-                              device);
+  // Before the first request under a new budget or fraction, because it needs
+  // the size of the device and with it the device's context.
+  void Settle(DeviceIndex device, DeviceState* state) {
+    if (state->is_settled || !inner().initialized()) return;
+    if (state->is_settled.exchange(true)) return;
+    state->is_used = true;
+    // The stream may be in capture.
+    const auto api = CudaApi::Loaded();
+    std::optional<CudaScope> relaxed;
+    if (api.ok()) relaxed.emplace(**api);
+    const auto [free, total] = inner().getMemoryInfo(device);
+    if (!state->has_been_asked_for.exchange(true) && policy.budget != nullptr) {
+      ebbtide::SetBudget(
+          state,
+          policy.budget(device, {.total = Bytes{static_cast<int64_t>(total)},
+                                 .free = Bytes{static_cast<int64_t>(free)},
+                                 .reserved = state->books.reserved()}));
+    }
+    SetFraction(device, total, state);
+  }
+
+  void SetFraction(DeviceIndex device, size_t total, DeviceState* state) {
+    double fraction = state->user_fraction;
+    if (const int64_t budget = state->budget; budget != Count(kNoBudget)) {
+      // The native allocator multiplies and rounds down.
+      fraction = std::min(fraction, (static_cast<double>(budget) + 0.5) /
+                                        static_cast<double>(total));
+    }
+    if (fraction >= 1 && !state->has_fraction) return;
+    state->has_fraction = true;
+    inner().setMemoryFraction(std::min(fraction, 1.0), device);
+  }
+
+  bool WouldExceed(DeviceIndex device, const DeviceState& state, Bytes more) {
+    if (sees_blocks_) return state.books.ledger().WouldExceed(more);
+    const auto live = inner().getDeviceStats(device).allocated_bytes[0];
+    return Bytes{live.current} + more > Bytes{state.budget.load()};
   }
 
   template <typename Take>
   auto WithRoom(size_t size, Take take) -> decltype(take()) {
     const DeviceIndex device = c10::cuda::current_device();
     DeviceState& state = States()[device];
-    SetFraction(device, &state);
+    Settle(device, &state);
     if (state.budget == Count(kNoBudget) || size == 0) return take();
     const Bytes rounded = RoundUp(size, kRounding);
-    while (state.books.ledger().WouldExceed(rounded) &&
+    while (WouldExceed(device, state, rounded) &&
            Relieve(device, rounded, /*is_locked=*/false)) {
     }
     const RequestScope scope({device, size});
     for (;;) {
       try {
         return take();
-      } catch (const c10::OutOfMemoryError&) {
-        if (!Relieve(device, rounded, /*is_locked=*/false)) throw;
+      } catch (const c10::OutOfMemoryError& error) {
+        if (!Relieve(device, rounded, /*is_locked=*/false)) {
+          ThrowWithReport(error, device, rounded);
+        }
       }
     }
   }
 
+  // In a catch clause.
+  [[noreturn]] static void ThrowWithReport(const c10::OutOfMemoryError& error,
+                                           DeviceIndex device, Bytes wanted) {
+    std::string report;
+    if (policy.explain != nullptr) report = policy.explain(device, wanted);
+    if (report.empty()) throw;
+    throw c10::OutOfMemoryError(absl::StrCat(error.msg(), "\n", report),
+                                error.backtrace());
+  }
+
+  const bool sees_blocks_;
   std::atomic<bool> attached_ = false;
 };
 
 std::atomic<BudgetedCudaAllocator*> ours = nullptr;
 
+c10::DeleterFnPtr NativeDeleter() { return ours.load()->raw_deleter(); }
+
+void DeleteObserved(void* block) {
+  free_observer.load()(block);
+  // The observer may have queued work that reads the block.
+  ours.load()->KeepFor(block, c10::cuda::getCurrentCUDAStream());
+  NativeDeleter()(block);
+}
+
 }  // namespace
 
-absl::Status CudaAllocator::Install(PressureHandler handler) {
+absl::Status CudaAllocator::Install(const Policy& chosen) {
   native::CUDAAllocator* const inner = native::get();
   if (ours != nullptr) {
     return absl::FailedPreconditionError("it has been replaced before");
   }
-  if (inner->name() != "native") {
+  if (inner->name() != "native" && inner->name() != "cudaMallocAsync") {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the CUDA allocator is \"", inner->name(), "\", not the native one"));
+        "the CUDA allocator is \"", inner->name(), "\", not PyTorch's own"));
   }
-  on_pressure = handler;
+  policy = chosen;
   c10::FreeCudaMemoryCallbacksRegistry()->Register("ebbtide", [] {
     return std::unique_ptr<c10::FreeMemoryCallback>(new OnMiss);
   });
@@ -232,11 +364,47 @@ bool CudaAllocator::IsInPlace() {
   return ours != nullptr && native::get() == ours;
 }
 
+bool CudaAllocator::SeesBlocks() {
+  return ours != nullptr && ours.load()->sees_blocks();
+}
+
+std::vector<DeviceIndex> CudaAllocator::UsedDevices() {
+  std::vector<DeviceIndex> used;
+  for (int device = 0; device < kMaxDevices; ++device) {
+    if (States()[device].is_used) used.push_back(device);
+  }
+  return used;
+}
+
 void CudaAllocator::SetBudget(DeviceIndex device, Bytes budget) {
   DeviceState& state = States()[device];
-  state.books.ledger().SetBudget(budget);
-  state.budget = Count(budget);
-  state.fraction_is_set = false;
+  state.has_been_asked_for = true;
+  ebbtide::SetBudget(&state, budget);
+  state.is_settled = false;
+}
+
+Bytes CudaAllocator::BudgetOf(DeviceIndex device) {
+  return Bytes{States()[device].budget.load()};
+}
+
+int CudaAllocator::ExchangeFill(int byte) {
+  return std::exchange(fill_here, byte);
+}
+
+bool CudaAllocator::IsNative(const c10::DataPtr& data) {
+  const c10::DeleterFnPtr deleter = data.get_deleter();
+  return ours != nullptr &&
+         (deleter == NativeDeleter() || deleter == &DeleteObserved);
+}
+
+void CudaAllocator::SetFreeObserver(void (*observer)(void* block)) {
+  free_observer = observer;
+}
+
+void CudaAllocator::ObserveFree(c10::DataPtr* data) {
+  // Where it is not the native one's, nothing changes.
+  static_cast<void>(
+      data->compare_exchange_deleter(NativeDeleter(), &DeleteObserved));
 }
 
 DeviceBooks& CudaAllocator::Books(DeviceIndex device) {

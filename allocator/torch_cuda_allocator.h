@@ -9,15 +9,21 @@
 //    the native allocator would reserve more than it, the pressure handler is
 //    asked to free something;
 //  - lets the native OutOfMemoryError through when the handler has nothing
-//    left, so that a program can catch it and go on.
+//    left, so that a program can catch it and go on, with a report below its
+//    text.
+//
+// Of the backend cudaMallocAsync only statistics are seen: there are no books,
+// and the pressure handler is asked as its live bytes say.
 //
 // Blocks are the native allocator's, and so are their deleters. Thread-safe.
 #ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_
 #define EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_
 
+#include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "allocator/device_books.h"
@@ -33,18 +39,56 @@ class CudaAllocator {
   using PressureHandler = bool (*)(c10::DeviceIndex device, Bytes needed,
                                    bool is_locked);
 
+  // What a device has when it is first used.
+  struct Room {
+    Bytes total{};
+    Bytes free{};      // of everybody's
+    Bytes reserved{};  // by this process's allocator
+  };
+
+  // Who decides what is carried out here. Each may be nullptr; none may throw.
+  struct Policy {
+    PressureHandler relieve = nullptr;
+    // The budget of a device, or kNoBudget. Asked once, before the first
+    // request on the device is served; that request makes the device's context.
+    Bytes (*budget)(c10::DeviceIndex device, const Room& room) = nullptr;
+    // Lines to stand below the native text of an OutOfMemoryError on a device
+    // with a budget, without a newline at the end; "" for none.
+    std::string (*explain)(c10::DeviceIndex device, Bytes wanted) = nullptr;
+  };
+
   // Takes the place of the native allocator; once, before or after CUDA was
-  // initialised. FailedPrecondition if another allocator than the native one is
-  // in place, whose name the message has, or if it was done before.
-  static absl::Status Install(PressureHandler handler);
+  // initialised, which it does not do itself. FailedPrecondition if another
+  // allocator than PyTorch's is in place, whose name the message has, or if it
+  // was done before.
+  static absl::Status Install(const Policy& policy);
 
   // Whether ours is still the one that PyTorch asks.
   static bool IsInPlace();
 
-  // From the next request on `device` on. Without one it is only watched.
+  // Whether the books are kept; false for cudaMallocAsync.
+  static bool SeesBlocks();
+
+  // Devices that a request was made on, in order.
+  static std::vector<c10::DeviceIndex> UsedDevices();
+
+  // From the next request on `device` on; the policy is not asked any more.
+  // Without one it is only watched.
   static void SetBudget(c10::DeviceIndex device, Bytes budget);
+  static Bytes BudgetOf(c10::DeviceIndex device);
 
   static DeviceBooks& Books(c10::DeviceIndex device);
+
+  // From now on, what this thread allocates is filled with that byte, in the
+  // order of its stream; -1: not. Returns what held before.
+  static int ExchangeFill(int byte);
+
+  // Whether the native allocator gets the block back when `data` is destroyed.
+  static bool IsNative(const c10::DataPtr& data);
+  // Frees do not come by here. From now on, `observer` is called with the block
+  // before it is freed, if it is native. The observer is set once, before.
+  static void SetFreeObserver(void (*observer)(void* block));
+  static void ObserveFree(c10::DataPtr* data);
 };
 
 }  // namespace ebbtide

@@ -2,17 +2,15 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
-#include "allocator/host_allocator.h"
+#include "hooks/device.h"
 #include "hooks/replay.h"
 #include "hooks/watch.h"
 
 namespace ebbtide {
 namespace {
 
-// Large blocks take whole pages.
 Bytes SizeOnDevice(const TapeStorage& storage) {
-  const Bytes size{static_cast<int64_t>(storage.bytes)};
-  return storage.bytes < HostAllocator::kLarge ? size : RoundUpToPage(size);
+  return Device::Get().SizeOnDevice(storage.bytes);
 }
 
 class Builder {

@@ -8,6 +8,8 @@
 #include <exception>
 #include <string>
 
+#include "hooks/cpu_device.h"
+#include "hooks/cuda_start.h"
 #include "hooks/runtime.h"
 #include "hooks/settings.h"
 
@@ -41,7 +43,8 @@ __attribute__((visibility("default"))) int ebbtide_start(const char* origin) {
     if (!settings.ok()) {
       return Refuse(std::string(settings.status().message()));
     }
-    if (!settings->budget && settings->record.empty()) return 0;
+    ebbtide::Device::Use(&ebbtide::CpuDevice::Global());
+    if (!ebbtide::HasWork(*settings)) return 0;
     // A second copy of the library in the process finds the first one's mark.
     if (std::getenv("EBBTIDE_LOADED_PID") != nullptr &&
         std::getenv("EBBTIDE_LOADED_PID") == std::to_string(getpid())) {
@@ -51,6 +54,7 @@ __attribute__((visibility("default"))) int ebbtide_start(const char* origin) {
     setenv("EBBTIDE_LOADED_PID", std::to_string(getpid()).c_str(), 1);
     const absl::Status status = ebbtide::Runtime::Global().Start(*settings);
     if (!status.ok()) return Refuse(std::string(status.message()));
+    ebbtide::StartCuda(*settings);
     started = true;
     std::atexit(&PrintClosingLine);
     return 0;

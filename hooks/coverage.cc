@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "allocator/torch_cpu_allocator.h"
+#include "hooks/device.h"
 #include "hooks/recovery.h"
 
 namespace ebbtide {
@@ -25,7 +25,9 @@ std::string MakerOf(const Tape& tape, const TapeStorage& storage) {
 std::string WhyBound(const TapeStorage& storage) {
   if (storage.bytes < LeastManaged()) return "too small to be managed";
   if (!storage.data) return "";
-  if (!IsFromOurAllocator(storage.data)) return "memory of another allocator";
+  if (!Device::Get().IsReclaimable(storage.data)) {
+    return "memory of another allocator";
+  }
   if (storage.captured) return "an input of recipes";
   if (storage.data.use_count() > 1) return "held by the script";
   return "";
@@ -135,7 +137,7 @@ std::string WhyNotPlain(const at::Tensor& tensor) {
   if (tensor.layout() != c10::kStrided) {
     return absl::StrCat("layout ", c10::str(tensor.layout()));
   }
-  if (!tensor.device().is_cpu()) {
+  if (tensor.device().type() != Device::Get().type()) {
     return absl::StrCat("device ", tensor.device().str());
   }
   if (tensor.is_quantized()) return "quantized";

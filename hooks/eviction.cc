@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "allocator/torch_cpu_allocator.h"
+#include "hooks/outside.h"
 #include "hooks/recovery.h"
+#include "hooks/replay.h"
 
 namespace ebbtide {
 namespace {
@@ -11,20 +12,37 @@ namespace {
 // A launch is never free; keeps tiny costs from dominating the score.
 constexpr double kLeastCost = 2000;
 
+// Whether relying on the recipe needs bytes to be read now.
+bool TakesWitness(const Tape& tape, const Recipe& recipe) {
+  for (int index : recipe.ops) {
+    const TapeOp& op = tape.ops[index];
+    for (int i = 0; i < static_cast<int>(op.arguments.size()); ++i) {
+      if (!ReadsArgument(op, i)) continue;
+      for (const TensorArgument& t : op.arguments[i].tensors) {
+        if (t.storage >= 0 && TakesWitness(tape.storages[t.storage])) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 bool IsEvictable(const TapeStorage& storage) {
   return storage.data && storage.bytes >= LeastManaged() && storage.pins == 0 &&
          storage.hooks + storage.dependents > 0 && !storage.captured &&
-         storage.data.use_count() == 1 && IsFromOurAllocator(storage.data);
+         storage.data.use_count() == 1 &&
+         Device::Get().IsReclaimable(storage.data);
 }
 
-void OfferVictims(const std::shared_ptr<Tape>& tape, double now,
-                  std::optional<double> spill_cost, EvictionChoice* choice,
-                  std::vector<Victim>* victims) {
+void OfferVictims(const std::shared_ptr<Tape>& tape, const Pressure& pressure,
+                  double now, std::optional<double> spill_cost,
+                  EvictionChoice* choice, std::vector<Victim>* victims) {
   for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
     const TapeStorage& storage = tape->storages[i];
-    if (!IsEvictable(storage)) continue;
+    if (storage.device != pressure.device || !IsEvictable(storage)) continue;
     // What was packed last is needed first.
     const double ahead =
         std::max(0.0, now - storage.needed_at) + kNear * tape->clock + 1;
@@ -48,7 +66,9 @@ void OfferVictims(const std::shared_ptr<Tape>& tape, double now,
     double own = kLeastCost;
     for (int writer : storage.writers) own += tape->ops[writer].nanoseconds;
     if (!choice->MayWin(bytes, ahead, own)) continue;
-    if (const auto recipe = FindRecipe(*tape, i)) {
+    const auto recipe = FindRecipe(*tape, i);
+    // Nothing may be waited for under a lock.
+    if (recipe && !(pressure.is_locked && TakesWitness(*tape, *recipe))) {
       offer(Victim::How::kDrop, recipe->nanoseconds);
     }
   }

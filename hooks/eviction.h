@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "hooks/device.h"
 #include "hooks/tape.h"
 #include "planner/eviction_order.h"
 
@@ -22,14 +23,14 @@ struct Victim {
 // Whether dropping our reference would free the storage's bytes, now.
 bool IsEvictable(const TapeStorage& storage);
 
-// Feeds `choice` what can go of `tape`, by its index in `victims`, to which
-// what may win is added. `now` is the position on the tape's clock: the end of
-// what was recorded in forward, the place of the last saved tensor asked for in
-// backward. `spill_cost`: a copy to the spill file and back, in nanoseconds per
-// byte; none where nothing can be spilled.
-void OfferVictims(const std::shared_ptr<Tape>& tape, double now,
-                  std::optional<double> spill_cost, EvictionChoice* choice,
-                  std::vector<Victim>* victims);
+// Feeds `choice` what can go of `tape` under that pressure, by its index in
+// `victims`, to which what may win is added. `now` is the position on the
+// tape's clock: the end of what was recorded in forward, the place of the last
+// saved tensor asked for in backward. `spill_cost`: a copy to the spill file
+// and back, in nanoseconds per byte; none where nothing can be spilled.
+void OfferVictims(const std::shared_ptr<Tape>& tape, const Pressure& pressure,
+                  double now, std::optional<double> spill_cost,
+                  EvictionChoice* choice, std::vector<Victim>* victims);
 
 }  // namespace ebbtide
 

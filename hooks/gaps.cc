@@ -4,6 +4,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
+#include "hooks/device.h"
 
 namespace ebbtide {
 namespace {
@@ -32,13 +33,16 @@ bool ForEachStretch(const Gaps* gaps, size_t size, Visit visit) {
 
 GapSearch::GapSearch(const c10::Storage& original, const c10::Storage& run,
                      uint8_t fill)
-    : original_(original), candidates_((original.nbytes() + 7) / 8) {
+    : original_(Device::Get().OnHost(original)),
+      candidates_((original.nbytes() + 7) / 8) {
   differs_ = original.nbytes() != run.nbytes();
-  for (size_t i = 0; i < original.nbytes() && !differs_; ++i) {
-    if (Data(run)[i] == fill) {
+  if (differs_) return;
+  const c10::Storage here = Device::Get().OnHost(run);
+  for (size_t i = 0; i < here.nbytes() && !differs_; ++i) {
+    if (Data(here)[i] == fill) {
       candidates_[i / 8] |= 1 << (i % 8);
     } else {
-      differs_ = Data(run)[i] != Data(original)[i];
+      differs_ = Data(here)[i] != Data(original_)[i];
     }
   }
 }
@@ -46,9 +50,10 @@ GapSearch::GapSearch(const c10::Storage& original, const c10::Storage& run,
 std::optional<Gaps> GapSearch::Find(const c10::Storage& other_run,
                                     uint8_t other_fill) const {
   if (differs_ || other_run.nbytes() != original_.nbytes()) return std::nullopt;
+  const c10::Storage here = Device::Get().OnHost(other_run);
   Gaps gaps;
   for (size_t i = 0; i < original_.nbytes(); ++i) {
-    const uint8_t other = Data(other_run)[i];
+    const uint8_t other = Data(here)[i];
     if (IsCandidate(i) && other == other_fill) {
       if (!gaps.empty() && gaps.back().end == i) {
         ++gaps.back().end;
@@ -67,18 +72,20 @@ std::optional<Gaps> GapSearch::Find(const c10::Storage& other_run,
 bool EqualOutside(const Gaps* gaps, const c10::Storage& a,
                   const c10::Storage& b) {
   if (a.nbytes() != b.nbytes()) return false;
-  return ForEachStretch(gaps, a.nbytes(), [&](size_t begin, size_t end) {
-    return std::memcmp(Data(a) + begin, Data(b) + begin, end - begin) == 0;
+  const c10::Storage x = Device::Get().OnHost(a);
+  const c10::Storage y = Device::Get().OnHost(b);
+  return ForEachStretch(gaps, x.nbytes(), [&](size_t begin, size_t end) {
+    return std::memcmp(Data(x) + begin, Data(y) + begin, end - begin) == 0;
   });
 }
 
 size_t DigestOutside(const Gaps* gaps, const c10::Storage& bytes) {
+  const c10::Storage here = Device::Get().OnHost(bytes);
   size_t digest = 0;
-  ForEachStretch(gaps, bytes.nbytes(), [&](size_t begin, size_t end) {
+  ForEachStretch(gaps, here.nbytes(), [&](size_t begin, size_t end) {
     digest = absl::HashOf(
-        digest,
-        absl::string_view(static_cast<const char*>(bytes.data()) + begin,
-                          end - begin));
+        digest, absl::string_view(static_cast<const char*>(here.data()) + begin,
+                                  end - begin));
     return true;
   });
   return digest;

@@ -42,7 +42,7 @@ class GapSearch {
     return (candidates_[byte / 8] >> (byte % 8) & 1) != 0;
   }
 
-  const c10::Storage original_;
+  const c10::Storage original_;      // where the host can read it
   std::vector<uint8_t> candidates_;  // a bit per byte
   bool differs_ = false;
 };

@@ -4,7 +4,6 @@
 #include <mutex>
 
 #include "absl/container/flat_hash_map.h"
-#include "allocator/torch_cpu_allocator.h"
 
 namespace ebbtide {
 namespace {
@@ -22,6 +21,10 @@ Guarded& All() {
   return guarded;
 }
 
+}  // namespace
+
+void InstallGuard(void (*rescue)(void* block)) { All().rescue = rescue; }
+
 void BeforeFree(void* block) {
   Guarded& all = All();
   if (all.count.load(std::memory_order_relaxed) == 0) return;
@@ -30,13 +33,6 @@ void BeforeFree(void* block) {
     if (!all.blocks.contains(block)) return;
   }
   all.rescue(block);
-}
-
-}  // namespace
-
-void InstallGuard(void (*rescue)(void* block)) {
-  All().rescue = rescue;
-  SetFreeObserver(&BeforeFree);
 }
 
 void Guard(const void* block) {

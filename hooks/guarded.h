@@ -19,6 +19,9 @@ void InstallGuard(void (*rescue)(void* block));
 void Guard(const void* block);
 void Unguard(const void* block);
 
+// To be called with every block that may be guarded, before it is freed.
+void BeforeFree(void* block);
+
 void LockGuardForFork();
 void UnlockGuardAfterFork();
 

@@ -3,6 +3,8 @@
 #include <ATen/Context.h>
 #include <c10/core/DefaultDtype.h>
 
+#include "hooks/device.h"
+
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -44,10 +46,64 @@ constexpr Switch kSwitches[] = {
         deterministicAlgorithmsWarnOnly(),
         setDeterministicAlgorithms(context->deterministicAlgorithms(), on)),
 };
+
+// cuBLAS may sum in a smaller type, or else at least split sums up.
+template <at::CuBLASReductionOption (at::Context::*get)() const,
+          void (at::Context::*set)(bool, bool)>
+constexpr Switch kReducedPrecision = {
+    [](const at::Context& context) {
+      return (context.*get)() ==
+             at::CuBLASReductionOption::AllowReducedPrecisionWithSplitK;
+    },
+    [](at::Context* context, bool on) { (context->*set)(on, true); }};
+// After the one above.
+template <at::CuBLASReductionOption (at::Context::*get)() const,
+          void (at::Context::*set)(bool, bool)>
+constexpr Switch kSplitSums = {
+    [](const at::Context& context) {
+      return (context.*get)() !=
+             at::CuBLASReductionOption::DisallowReducedPrecisionDisallowSplitK;
+    },
+    [](at::Context* context, bool on) {
+      if (!on) (context->*set)(false, false);
+    }};
+
+// What kernels for CUDA read besides.
+constexpr Switch kCudaSwitches[] = {
+    EBBTIDE_SWITCH(userEnabledCuDNN(), setUserEnabledCuDNN(on)),
+    EBBTIDE_SWITCH(deterministicCuDNN(), setDeterministicCuDNN(on)),
+    EBBTIDE_SWITCH(benchmarkCuDNN(), setBenchmarkCuDNN(on)),
+    EBBTIDE_SWITCH(userEnabledCuDNNSDP(), setSDPUseCuDNN(on)),
+    EBBTIDE_SWITCH(allowFP16AccumulationCuBLAS(),
+                   setAllowFP16AccumulationCuBLAS(on)),
+    kReducedPrecision<&at::Context::allowFP16ReductionCuBLAS,
+                      &at::Context::setAllowFP16ReductionCuBLAS>,
+    kSplitSums<&at::Context::allowFP16ReductionCuBLAS,
+               &at::Context::setAllowFP16ReductionCuBLAS>,
+    kReducedPrecision<&at::Context::allowBF16ReductionCuBLAS,
+                      &at::Context::setAllowBF16ReductionCuBLAS>,
+    kSplitSums<&at::Context::allowBF16ReductionCuBLAS,
+               &at::Context::setAllowBF16ReductionCuBLAS>,
+};
 #undef EBBTIDE_SWITCH
 
-constexpr Float32Op kOneDnnOps[] = {Float32Op::CONV, Float32Op::RNN,
-                                    Float32Op::MATMUL};
+// Calls visit(switch, its bit) for those that kernels of the device read.
+template <typename Visit>
+void ForEachSwitch(Visit visit) {
+  uint32_t bit = 1;
+  for (const Switch& one : kSwitches) {
+    visit(one, bit);
+    bit <<= 1;
+  }
+  if (!Device::Get().is_async()) return;
+  for (const Switch& one : kCudaSwitches) {
+    visit(one, bit);
+    bit <<= 1;
+  }
+}
+
+constexpr Float32Op kPreciseOps[] = {Float32Op::CONV, Float32Op::RNN,
+                                     Float32Op::MATMUL};
 
 int8_t Precision(Float32Backend backend, Float32Op op) {
   return static_cast<int8_t>(at::globalContext().float32Precision(backend, op));
@@ -58,23 +114,31 @@ void SetPrecision(Float32Backend backend, Float32Op op, int8_t precision) {
       backend, op, static_cast<Float32Precision>(precision));
 }
 
+// The one that computes on the device.
+Float32Backend Backend() {
+  return Device::Get().is_async() ? Float32Backend::CUDA
+                                  : Float32Backend::MKLDNN;
+}
+
 struct PrecisionSlot {
-  Float32Backend backend;
+  bool is_generic;  // and not of the device's backend
   Float32Op op;
   int parent;  // where it looks when nothing is set for itself
 };
 constexpr PrecisionSlot kSlots[] = {
-    {Float32Backend::GENERIC, Float32Op::ALL, -1},
-    {Float32Backend::MKLDNN, Float32Op::ALL, 0},
-    {Float32Backend::MKLDNN, Float32Op::CONV, 1},
-    {Float32Backend::MKLDNN, Float32Op::RNN, 1},
-    {Float32Backend::MKLDNN, Float32Op::MATMUL, 1},
+    {true, Float32Op::ALL, -1},    {false, Float32Op::ALL, 0},
+    {false, Float32Op::CONV, 1},   {false, Float32Op::RNN, 1},
+    {false, Float32Op::MATMUL, 1},
 };
 constexpr int kFirstOp = 2;
 constexpr auto kNone = static_cast<int8_t>(Float32Precision::NONE);
 
+Float32Backend BackendOf(const PrecisionSlot& slot) {
+  return slot.is_generic ? Float32Backend::GENERIC : Backend();
+}
+
 void SetSlot(int slot, int8_t precision) {
-  SetPrecision(kSlots[slot].backend, kSlots[slot].op, precision);
+  SetPrecision(BackendOf(kSlots[slot]), kSlots[slot].op, precision);
 }
 
 #if defined(__x86_64__)
@@ -102,11 +166,9 @@ void SetFloatMode(uint32_t mode) {
 
 void Apply(const KernelSettings& settings) {
   at::Context& context = at::globalContext();
-  uint32_t bit = 1;
-  for (const Switch& one : kSwitches) {
+  ForEachSwitch([&](const Switch& one, uint32_t bit) {
     one.set(&context, (settings.switches & bit) != 0);
-    bit <<= 1;
-  }
+  });
   SetFloatMode(settings.float_mode);
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(settings.default_type));
 }
@@ -116,14 +178,12 @@ void Apply(const KernelSettings& settings) {
 KernelSettings CurrentKernelSettings(bool precision) {
   const at::Context& context = at::globalContext();
   KernelSettings settings;
-  uint32_t bit = 1;
-  for (const Switch& one : kSwitches) {
+  ForEachSwitch([&](const Switch& one, uint32_t bit) {
     if (one.get(context)) settings.switches |= bit;
-    bit <<= 1;
-  }
+  });
   settings.float_mode = FloatMode();
   for (size_t i = 0; precision && i < settings.precision.size(); ++i) {
-    settings.precision[i] = Precision(Float32Backend::MKLDNN, kOneDnnOps[i]);
+    settings.precision[i] = Precision(Backend(), kPreciseOps[i]);
   }
   settings.default_type = c10::get_default_dtype_as_scalartype();
   return settings;
@@ -133,11 +193,11 @@ KernelSettings CurrentKernelSettings(bool precision) {
 // that follows its parent when that is changed has nothing of its own.
 KernelSettingsScope::Precisions KernelSettingsScope::OwnPrecisions() {
   Precisions own = {};
-  own[0] = Precision(kSlots[0].backend, kSlots[0].op);
+  own[0] = Precision(BackendOf(kSlots[0]), kSlots[0].op);
   for (size_t i = 1; i < own.size(); ++i) {
     const auto with_parent = [i](Float32Precision precision) {
       SetSlot(kSlots[i].parent, static_cast<int8_t>(precision));
-      return Precision(kSlots[i].backend, kSlots[i].op);
+      return Precision(BackendOf(kSlots[i]), kSlots[i].op);
     };
     const int8_t first = with_parent(Float32Precision::IEEE);
     const int8_t second = with_parent(Float32Precision::TF32);

@@ -1,4 +1,4 @@
-// The settings outside its arguments that a CPU kernel reads, besides grad
+// The settings outside its arguments that a kernel reads, besides grad
 // mode, threads and generator: they decide which algorithm runs, and so the
 // bits.
 //
@@ -21,8 +21,9 @@ struct KernelSettings {
   uint32_t switches = 0;  // of at::Context, in an order of our own
   // Rounding, flush-to-zero and denormals-are-zero of this thread.
   uint32_t float_mode = 0;
-  // What oneDNN may round float32 to: convolutions, recurrent nets, products.
-  // kUnread for ops that do none of these: any will do.
+  // What oneDNN, or cuBLAS and cuDNN, may round float32 to: convolutions,
+  // recurrent nets, products. kUnread for ops that do none of these: any will
+  // do.
   static constexpr int8_t kUnread = -1;
   std::array<int8_t, 3> precision = {kUnread, kUnread, kUnread};
   at::ScalarType default_type = at::ScalarType::Float;
@@ -50,7 +51,7 @@ class KernelSettingsScope {
   KernelSettingsScope& operator=(const KernelSettingsScope&) = delete;
 
  private:
-  // As set, not as inherited: general, oneDNN, and its three kinds of op.
+  // As set, not as inherited: general, the backend, and its three kinds of op.
   using Precisions = std::array<int8_t, 5>;
   static Precisions OwnPrecisions();
 

@@ -4,6 +4,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "hooks/device.h"
 
 namespace ebbtide {
 namespace {
@@ -40,6 +41,39 @@ void MakeOpaque(const char* why, OpInfo* info) {
   info->why_opaque = why;
 }
 
+// Ops that may not run again on CUDA, though they may on the CPU.
+void ReadCudaRules(const std::string& base, OpInfo* info) {
+  // They add with atomics, in whichever order (PyTorch's own list, in the
+  // documentation of torch.use_deterministic_algorithms).
+  static const auto& kRacing =
+      *new absl::flat_hash_set<absl::string_view>{"index_add",
+                                                  "index_add_",
+                                                  "index_put",
+                                                  "index_put_",
+                                                  "_index_put_impl_",
+                                                  "index_reduce",
+                                                  "index_reduce_",
+                                                  "put",
+                                                  "put_",
+                                                  "scatter_add",
+                                                  "scatter_add_",
+                                                  "scatter_reduce",
+                                                  "scatter_reduce_",
+                                                  "bincount",
+                                                  "histc",
+                                                  "kthvalue",
+                                                  "median",
+                                                  "nll_loss2d_forward",
+                                                  "cumsum",
+                                                  "cumsum_",
+                                                  "_ctc_loss"};
+  static const auto& kOpaque = *new absl::flat_hash_set<absl::string_view>{
+      "_cudnn_rnn", "batch_norm_update_stats", "batch_norm_gather_stats",
+      "batch_norm_gather_stats_with_counts"};
+  if (In(kRacing, base)) MakeOpaque("adds in any order on CUDA", info);
+  if (In(kOpaque, base)) MakeOpaque("writes unseen by its schema", info);
+}
+
 void ReadTags(const c10::OperatorHandle& handle, OpInfo* info) {
   for (at::Tag tag : handle.getTags()) {
     switch (tag) {
@@ -70,7 +104,7 @@ OpInfo* MakeOpInfo(const c10::OperatorName& operator_name) {
       "set_", "resize_", "_batch_norm_with_update", "rrelu_with_noise",
       "rrelu_with_noise_"};
   static const auto& kBatchNorm = *new absl::flat_hash_set<absl::string_view>{
-      "native_batch_norm", "_native_batch_norm_legit"};
+      "native_batch_norm", "_native_batch_norm_legit", "cudnn_batch_norm"};
 
   auto handle = c10::Dispatcher::singleton().findOp(operator_name);
   if (!handle) return nullptr;
@@ -83,7 +117,7 @@ OpInfo* MakeOpInfo(const c10::OperatorName& operator_name) {
   info->composite = handle->hasKernelForDispatchKey(
       c10::DispatchKey::CompositeImplicitAutograd);
   info->autocast =
-      handle->hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
+      handle->hasKernelForDispatchKey(Device::Get().autocast_key());
   ReadTags(*handle, info);
   const c10::FunctionSchema& schema = handle->schema();
   info->computes = ReturnsNewTensors(schema);
@@ -96,6 +130,7 @@ OpInfo* MakeOpInfo(const c10::OperatorName& operator_name) {
   info->overwrites = In(kOverwriting, base);
   if (info->uninitialized) MakeOpaque("gives memory without a value", info);
   if (In(kOpaque, base)) MakeOpaque("writes unseen by its schema", info);
+  if (Device::Get().is_async()) ReadCudaRules(base, info);
   // The script's own ops may count, log or draw: they run as often as it says.
   if (!absl::StartsWith(operator_name.name, "aten::")) {
     MakeOpaque("is not PyTorch's", info);
@@ -105,11 +140,21 @@ OpInfo* MakeOpInfo(const c10::OperatorName& operator_name) {
 
 }  // namespace
 
-const OpInfo* FindOpInfo(const at::RecordFunction& fn) {
-  // The name's address is stable and unique per overload: it lies in the
-  // operator's registered schema.
+namespace {
+
+// By the name's address, which is stable and unique per overload: it lies in
+// the operator's registered schema.
+absl::flat_hash_map<const char*, OpInfo*>& Cache() {
   static auto& cache = *new absl::flat_hash_map<const char*, OpInfo*>;
-  auto [entry, inserted] = cache.try_emplace(fn.name(), nullptr);
+  return cache;
+}
+
+}  // namespace
+
+void ForgetOpInfo() { Cache().clear(); }
+
+const OpInfo* FindOpInfo(const at::RecordFunction& fn) {
+  auto [entry, inserted] = Cache().try_emplace(fn.name(), nullptr);
   if (inserted) {
     if (const auto name = fn.operator_name()) entry->second = MakeOpInfo(*name);
   }

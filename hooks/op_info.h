@@ -47,6 +47,10 @@ struct OpInfo {
 // Entries live for ever. Not thread-safe: called under the runtime's lock.
 const OpInfo* FindOpInfo(const at::RecordFunction& fn);
 
+// Of another kind of device they say other things: from now on new ones are
+// made.
+void ForgetOpInfo();
+
 // Whether argument `index` of `op` is written.
 bool Writes(const OpInfo& op, int index);
 

@@ -2,12 +2,11 @@
 
 #include <ATen/MapAllocator.h>
 
-#include <cstring>
-
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
-#include "allocator/torch_cpu_allocator.h"
+#include "hooks/device.h"
+#include "hooks/stream_order.h"
 
 namespace ebbtide {
 namespace {
@@ -58,14 +57,9 @@ c10::Storage Present(const TapeStorage& storage) {
 bool IsExported(const c10::Storage& bytes) { return !bytes.resizable(); }
 
 size_t Digest(const c10::Storage& bytes) {
-  return absl::HashOf(absl::string_view(static_cast<const char*>(bytes.data()),
-                                        bytes.nbytes()));
-}
-
-c10::Storage CopyOf(const c10::Storage& bytes) {
-  c10::Storage copy = NewStorage(bytes.nbytes());
-  std::memcpy(copy.mutable_data(), bytes.data(), bytes.nbytes());
-  return copy;
+  const c10::Storage here = Device::Get().OnHost(bytes);
+  return absl::HashOf(
+      absl::string_view(static_cast<const char*>(here.data()), here.nbytes()));
 }
 
 void NoteExternal(const c10::Storage& bytes, bool parameter,
@@ -73,7 +67,7 @@ void NoteExternal(const c10::Storage& bytes, bool parameter,
   storage->trusted = parameter;
   if (!IsExported(bytes) || bytes.nbytes() == 0) return;
   if (!parameter && storage->bytes < kSmallStorage) {
-    storage->copy = CopyOf(bytes);
+    storage->copy = Device::Get().CopyOf(bytes);
     return;
   }
   storage->witness = Digest(bytes);
@@ -87,21 +81,27 @@ bool MayRelyOn(const TapeStorage& storage) {
   return !bytes || !IsExported(bytes);
 }
 
-void TakeWitness(TapeStorage* storage) {
-  if (storage->witness || storage->copy) return;
-  const c10::Storage bytes = Present(*storage);
-  if (!bytes) return;
+bool TakesWitness(const TapeStorage& storage) {
+  if (storage.witness || storage.copy || storage.trusted) return false;
+  const c10::Storage bytes = Present(storage);
   // Parameters are written by ops, whose versions count. Of what an op has made
   // nobody can take a pointer any more once we alone hold it.
-  const bool ours_alone = !storage->external && bytes.use_count() == 2;
-  if (storage->trusted || ours_alone) return;
-  storage->witness = Digest(bytes);
+  const bool ours_alone = !storage.external && bytes.use_count() == 2;
+  return bytes && !ours_alone;
 }
 
-bool IsAsWitnessed(const TapeStorage& storage) {
-  if (!storage.witness || storage.copy) return true;
-  const c10::Storage bytes = Present(storage);
-  return !bytes || Digest(bytes) == *storage.witness;
+void TakeWitness(TapeStorage* storage) {
+  if (!TakesWitness(*storage)) return;
+  UseHere(storage);
+  storage->witness = Digest(Present(*storage));
+}
+
+bool IsAsWitnessed(TapeStorage* storage) {
+  if (!storage->witness || storage->copy) return true;
+  const c10::Storage bytes = Present(*storage);
+  if (!bytes) return true;
+  UseHere(storage);
+  return Digest(bytes) == *storage->witness;
 }
 
 }  // namespace ebbtide

@@ -26,8 +26,6 @@ namespace ebbtide {
 
 bool IsExported(const c10::Storage& bytes);
 size_t Digest(const c10::Storage& bytes);
-// A copy from our allocator.
-c10::Storage CopyOf(const c10::Storage& bytes);
 
 // An op is about to read `storage`, an external that the tape has not seen yet.
 // Fills in `trusted`, `copy` and `witness`.
@@ -38,8 +36,10 @@ void NoteExternal(const c10::Storage& bytes, bool parameter,
 bool MayRelyOn(const TapeStorage& storage);
 // From now on a recipe does: what it will have to find again.
 void TakeWitness(TapeStorage* storage);
+// Whether that would read the bytes, and so wait for who makes them.
+bool TakesWitness(const TapeStorage& storage);
 // Before a recipe reads it. False: it was written behind our back.
-bool IsAsWitnessed(const TapeStorage& storage);
+bool IsAsWitnessed(TapeStorage* storage);
 
 }  // namespace ebbtide
 

@@ -1,8 +1,9 @@
 // The library for LD_PRELOAD. It has no torch symbol and does one of three
 // things, once, in its constructor:
 //   - nothing, unless EBBTIDE_BUDGET or EBBTIDE_RECORD is set;
-//   - in a program that links libtorch_cpu: opens libebbtide.so beside it and
-//     starts it;
+//   - in a program that links libtorch_cpu: opens the core beside it and starts
+//     it, libebbtide_cuda.so if the program links libc10_cuda as well, or else
+//     libebbtide.so;
 //   - in any other program (python, or a shell that will start one): puts the
 //     folder with the torch.backends entry point first on PYTHONPATH, which
 //     Python reads after every constructor has run.
@@ -29,12 +30,17 @@ static int Wanted(void) {
   return IsSet("EBBTIDE_BUDGET") || IsSet("EBBTIDE_RECORD");
 }
 
-static int NamesTorch(struct dl_phdr_info* info, size_t size, void* data) {
+// Whether the name of the library begins with `data`.
+static int IsNamed(struct dl_phdr_info* info, size_t size, void* data) {
   (void)size;
-  (void)data;
+  const char* wanted = data;
   const char* slash = strrchr(info->dlpi_name, '/');
   const char* name = slash == NULL ? info->dlpi_name : slash + 1;
-  return strncmp(name, "libtorch_cpu.so", strlen("libtorch_cpu.so")) == 0;
+  return strncmp(name, wanted, strlen(wanted)) == 0;
+}
+
+static int IsLinked(char* library) {
+  return dl_iterate_phdr(IsNamed, library) != 0;
 }
 
 // Writes the folder of this library, without a slash at its end.
@@ -50,12 +56,13 @@ static int OwnFolder(char* folder, size_t size) {
   return snprintf(folder, size, "%s", path) < (int)size;
 }
 
-// The core NEEDs libtorch_cpu, so opening it makes the loader run libtorch's
-// initialisers first even though this constructor runs before them.
+// The core NEEDs what it was chosen by, so opening it makes the loader run
+// libtorch's initialisers first even though this constructor runs before them.
 static void StartCore(const char* folder) {
   char path[PATH_MAX];
-  if (snprintf(path, sizeof path, "%s/libebbtide.so", folder) >=
-      (int)sizeof path) {
+  const char* form =
+      IsLinked("libc10_cuda.so") ? "libebbtide_cuda.so" : "libebbtide.so";
+  if (snprintf(path, sizeof path, "%s/%s", folder, form) >= (int)sizeof path) {
     fprintf(stderr, "ebbtide: off: the path %s is too long\n", folder);
     return;
   }
@@ -107,7 +114,7 @@ __attribute__((constructor)) static void Preload(void) {
     fprintf(stderr, "ebbtide: off: cannot find the preload library's folder\n");
     return;
   }
-  if (dl_iterate_phdr(NamesTorch, NULL) != 0) {
+  if (IsLinked("libtorch_cpu.so")) {
     StartCore(folder);
   } else {
     PrependToPythonPath(folder);

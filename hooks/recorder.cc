@@ -1,6 +1,5 @@
 #include "hooks/recorder.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -10,6 +9,7 @@
 
 #include "absl/hash/hash.h"
 #include "hooks/busy.h"
+#include "hooks/device.h"
 #include "hooks/replay.h"
 #include "hooks/runtime_lock.h"
 
@@ -79,6 +79,7 @@ void RecordTensor(const at::Tensor& tensor, Tape* tape, TapeOp* op,
     return;
   }
   argument->storage = tape->FindOrAdd(tensor);
+  op->device = tape->storages[argument->storage].device;
   SetGeometry(tensor, &argument->geometry);
   op->signature = HashGeometry(op->signature, argument->geometry);
 }
@@ -108,6 +109,11 @@ void RecordArgument(const c10::IValue& value, int index, Tape* tape,
     }
   } else {
     if (value.isGenerator()) op->generator = value.toGenerator();
+    if (Device::Get().is_async() && value.isDevice() &&
+        value.toDevice().type() == Device::Get().type() &&
+        value.toDevice().has_index()) {
+      op->device = value.toDevice().index();
+    }
     argument.literal = value;
     op->signature = HashLiteral(op->signature, value);
   }
@@ -135,13 +141,14 @@ bool MayBegin(const at::RecordFunction& event, const OpInfo& info) {
 
 bool IsBelowAutograd() {
   return c10::impl::tls_local_dispatch_key_set().excluded_.has(
-      c10::DispatchKey::AutogradCPU);
+      Device::Get().autograd_key());
 }
 
 bool WillBeCast(const OpInfo& info) {
   const auto state = c10::impl::tls_local_dispatch_key_set();
-  return info.autocast && state.included_.has(c10::DispatchKey::AutocastCPU) &&
-         !state.excluded_.has(c10::DispatchKey::AutocastCPU);
+  const c10::DispatchKey autocast = Device::Get().autocast_key();
+  return info.autocast && state.included_.has(autocast) &&
+         !state.excluded_.has(autocast);
 }
 
 void ReportWrites(const at::RecordFunction& event,
@@ -163,6 +170,7 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
   const int index = tape->ops.size();
   TapeOp& op = tape->ops.emplace_back();
   op.info = info;
+  if (Device::Get().is_async()) op.device = Device::Get().CurrentIndex();
   op.grad_mode = at::GradMode::is_enabled();
   op.threads = at::get_num_threads();
   op.parallel_region = at::in_parallel_region();
@@ -176,7 +184,7 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
   if (info->random) {
     at::Generator generator = op.generator.defined()
                                   ? op.generator
-                                  : at::detail::getDefaultCPUGenerator();
+                                  : Device::Get().DefaultGenerator(op.device);
     std::lock_guard<std::mutex> lock(generator.mutex());
     op.random_state = generator.get_state();
   }

@@ -5,10 +5,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "allocator/torch_cpu_allocator.h"
+#include "hooks/device.h"
 #include "hooks/guarded.h"
 #include "hooks/outside.h"
 #include "hooks/replay.h"
+#include "hooks/stream_order.h"
 #include "planner/check.h"
 
 namespace ebbtide {
@@ -178,8 +179,10 @@ class Run {
   // Bytes to read, or to write in the case of what this run rebuilds.
   c10::Storage Lookup(int index, const TapeOp& op) {
     TapeStorage& storage = tape_.storages[index];
-    if (storage.copy) return storage.copy;
-    if (storage.data) return storage.data;
+    if (storage.copy || storage.data) {
+      UseHere(&storage);
+      return storage.copy ? storage.copy : storage.data;
+    }
     if (auto made = made_.find(index); made != made_.end()) {
       return made->second;
     }
@@ -187,9 +190,12 @@ class Run {
       policy_.restore(index);
       return storage.data;
     }
-    if (storage.external) return c10::Storage(storage.identity.lock());
+    if (storage.external) {
+      UseHere(&storage);
+      return c10::Storage(storage.identity.lock());
+    }
     EBBTIDE_CHECK(op.fresh_self);
-    return NewStorage(storage.bytes);
+    return Device::Get().Allocate(storage.bytes, storage.device);
   }
 
   void Step(int index) {
@@ -216,6 +222,7 @@ class Run {
     // Only what its last writer leaves is what saved tensors mean.
     if (storage.writers.back() == op && Keeps(index)) {
       storage.data = bytes;
+      NoteMadeHere(&storage);
       storage.witness.reset();  // of what was there before, gaps and all
       made_.erase(index);
       published_.push_back(index);
@@ -246,14 +253,14 @@ std::vector<int> CountOwedReaders(const Tape& tape) {
 }
 
 // Throws where an input has been written without an op.
-void CheckWitnesses(const Tape& tape, const Recipe& recipe) {
+void CheckWitnesses(const Recipe& recipe, Tape* tape) {
   absl::flat_hash_set<int> seen;
   for (int op : recipe.ops) {
-    ForEachRead(tape, op, [&](int read) {
+    ForEachRead(*tape, op, [&](int read) {
       if (!seen.insert(read).second) return true;
       TORCH_CHECK(
-          IsAsWitnessed(tape.storages[read]), "ebbtide: a tensor that ",
-          tape.ops[op].info->name, " has read was written behind PyTorch's ",
+          IsAsWitnessed(&tape->storages[read]), "ebbtide: a tensor that ",
+          tape->ops[op].info->name, " has read was written behind PyTorch's ",
           "back (a NumPy array over it, a raw pointer, another process) "
           "between forward and backward, and what was made of it has been "
           "dropped; give PyTorch a copy of such an array");
@@ -321,7 +328,9 @@ namespace {
 void GuardBlock(TapeStorage* storage) {
   if (storage->guarded != nullptr || !HoldsOriginal(*storage)) return;
   storage->guarded = storage->data.data();
-  if (storage->guarded != nullptr) Guard(storage->guarded);
+  if (storage->guarded == nullptr) return;
+  Device::Get().SeeFree(storage->data);
+  Guard(storage->guarded);
 }
 
 void UnguardBlock(TapeStorage* storage) {
@@ -342,8 +351,7 @@ void Settle(Tape* tape, int storage) {
     const bool wanted = s.hooks > 0 || s.dependents > 0;
     if (s.dependents == 0) UnguardBlock(&s);
     if (!wanted && !s.captured) {
-      garbage.push_back(std::move(s.data));
-      s.data = c10::Storage();
+      garbage.push_back(LetGo(&s));
       s.spill.reset();
     } else if (wanted && s.external && !IsAvailable(s)) {
       s.data = c10::Storage(s.identity.lock());
@@ -369,8 +377,7 @@ void Settle(Tape* tape, int storage) {
 
 void Drop(Tape* tape, int storage) {
   EBBTIDE_CHECK(!tape->storages[storage].spill);
-  const c10::Storage bytes = std::move(tape->storages[storage].data);
-  tape->storages[storage].data = c10::Storage();
+  const c10::Storage bytes = LetGo(&tape->storages[storage]);
   Settle(tape, storage);
 }
 
@@ -378,7 +385,7 @@ int Recover(Tape* tape, int storage, const RecoveryPolicy& policy) {
   std::optional<Recipe> recipe = FindRecipe(*tape, storage);
   TORCH_CHECK(recipe.has_value(),
               "ebbtide: a dropped saved tensor has lost its recipe");
-  CheckWitnesses(*tape, *recipe);
+  CheckWitnesses(*recipe, tape);
   const int ops = recipe->ops.size();
   Run(tape, storage, *recipe, policy).Execute();
   return ops;

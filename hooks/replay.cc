@@ -1,11 +1,13 @@
 #include "hooks/replay.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <mutex>
+
+#include "hooks/device.h"
 
 namespace ebbtide {
 namespace {
@@ -33,16 +35,17 @@ class GeneratorState {
  public:
   explicit GeneratorState(const TapeOp& op) {
     if (!op.random_state.defined()) return;
-    generator_ = op.generator.defined() ? op.generator
-                                        : at::detail::getDefaultCPUGenerator();
+    generator_ = op.generator.defined()
+                     ? op.generator
+                     : Device::Get().DefaultGenerator(op.device);
     std::lock_guard<std::mutex> lock(generator_.mutex());
     saved_ = generator_.get_state();
-    generator_.set_state(op.random_state);
+    Device::Get().SetState(op.random_state, &generator_);
   }
   ~GeneratorState() {
     if (!saved_.defined()) return;
     std::lock_guard<std::mutex> lock(generator_.mutex());
-    generator_.set_state(saved_);
+    Device::Get().SetState(saved_, &generator_);
   }
   GeneratorState(const GeneratorState&) = delete;
   GeneratorState& operator=(const GeneratorState&) = delete;
@@ -107,6 +110,14 @@ c10::IValue ValueFor(const TapeOp& op, int index, const StorageLookup& lookup) {
   return c10::IValue();
 }
 
+// Where it ran.
+void Call(const TapeOp& op, torch::jit::Stack* stack) {
+  if (!Device::Get().is_async()) return op.info->handle.callBoxed(stack);
+  const c10::DeviceGuard there(c10::Device(
+      Device::Get().type(), static_cast<c10::DeviceIndex>(op.device)));
+  op.info->handle.callBoxed(stack);
+}
+
 }  // namespace
 
 ReplayScope::ReplayScope() : exclude_(kExcluded) {}
@@ -139,7 +150,7 @@ Tensors RunAgain(const TapeOp& op, const StorageLookup& lookup) {
     const KernelSettingsScope settings(op.settings);
     // Kernels read grad mode: some choose another algorithm without it.
     const at::AutoGradMode grad_mode(op.grad_mode);
-    op.info->handle.callBoxed(&stack);
+    Call(op, &stack);
   }
   Tensors outputs;
   for (const c10::IValue& value : stack) AppendTensors(value, &outputs);

@@ -9,6 +9,27 @@
 
 namespace ebbtide {
 
+namespace {
+
+// What follows in the closing line.
+std::string CudaClosing(const CudaReport& cuda) {
+  std::string text;
+  if (!cuda.allocator.empty() && !cuda.is_ours) {
+    absl::StrAppend(&text, "; CUDA's allocator is \"", cuda.allocator,
+                    "\", not ours");
+  }
+  for (const CudaReport::Device& device : cuda.devices) {
+    absl::StrAppend(&text, "; ", device.name, " reserved ",
+                    FormatSize(device.reserved_peak));
+    if (Count(device.budget) >= 0) {
+      absl::StrAppend(&text, " of ", FormatSize(device.budget));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string ClosingLine(const RunReport& r) {
   const std::string peak = absl::StrCat(
       "peak ", FormatSize(r.peak),
@@ -16,7 +37,7 @@ std::string ClosingLine(const RunReport& r) {
                           : absl::StrCat(" of ", FormatSize(r.budget)));
   if (r.bytes_dropped == 0 && r.bytes_spilled == 0) {
     return absl::StrCat("ebbtide: nothing done (", r.reason, "); ", peak, ", ",
-                        r.steps.count(), " steps");
+                        r.steps.count(), " steps", CudaClosing(r.cuda));
   }
   std::string line = absl::StrCat(
       "ebbtide: ", peak, ", ", r.steps.count(), " steps; recomputed ",
@@ -26,7 +47,7 @@ std::string ClosingLine(const RunReport& r) {
     absl::StrAppend(&line, "; OVER BUDGET in ", r.over_budget_steps, " steps");
   }
   if (!r.reason.empty()) absl::StrAppend(&line, " (", r.reason, ")");
-  return line;
+  return line + CudaClosing(r.cuda);
 }
 
 namespace {
@@ -49,6 +70,18 @@ nlohmann::ordered_json CoverageToJson(const Coverage& c) {
           {"outside", Count(c.outside)},
           {"saves_of_other_threads", c.foreign_saves},
           {"groups", groups}};
+}
+
+nlohmann::ordered_json CudaToJson(const CudaReport& cuda) {
+  auto devices = nlohmann::ordered_json::object();
+  for (const CudaReport::Device& device : cuda.devices) {
+    devices[device.name] = {{"budget", Count(device.budget)},
+                            {"reserved_peak", Count(device.reserved_peak)},
+                            {"peak", Count(device.peak)}};
+  }
+  return {{"allocator", cuda.allocator},
+          {"is_ours", cuda.is_ours},
+          {"devices", std::move(devices)}};
 }
 
 // The last steps, and who followed which plan; numbers are those of the run.
@@ -112,6 +145,7 @@ std::string ReportToJson(const RunReport& r) {
       {"rests", r.rests},
       {"reason", r.reason}};
   AddSteps(r, &json);
+  if (!r.cuda.allocator.empty()) json["cuda"] = CudaToJson(r.cuda);
   if (r.coverage) json["saved"] = CoverageToJson(*r.coverage);
   return json.dump(1);
 }

@@ -15,6 +15,19 @@
 
 namespace ebbtide {
 
+// Of the CUDA devices that the program has used.
+struct CudaReport {
+  std::string allocator;  // PyTorch's name of it; empty: this torch has no CUDA
+  bool is_ours = false;   // ours stands before it
+  struct Device {
+    std::string name;
+    Bytes budget{-1};       // negative: none
+    Bytes reserved_peak{};  // what the budget is of
+    Bytes peak{};           // of live bytes
+  };
+  std::vector<Device> devices;
+};
+
 struct RunReport {
   Bytes peak{};              // live bytes, whole run
   Bytes budget{-1};          // negative: none
@@ -58,6 +71,7 @@ struct RunReport {
   // Of the last pair that was recorded under a budget, had other ops than the
   // one before it, and was of a kind that had come at most once.
   std::optional<Coverage> coverage;
+  CudaReport cuda;
 };
 
 // One line for people, without a newline.

@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/string_view.h"
-#include "allocator/torch_cpu_allocator.h"
+#include "allocator/allocation_kind.h"
+#include "hooks/device.h"
 #include "hooks/outside.h"
 #include "hooks/proving.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
+#include "hooks/stream_order.h"
 #include "planner/check.h"
 
 namespace ebbtide {
@@ -50,13 +52,6 @@ class Residency::Timed {
   const std::chrono::steady_clock::time_point begin_;
 };
 
-absl::Status Residency::OpenSpill(const std::string& directory, Bytes limit) {
-  auto tier = HostTier::Open(directory, limit);
-  if (!tier.ok()) return tier.status();
-  tier_ = *std::move(tier);
-  return absl::OkStatus();
-}
-
 void Residency::Add(const std::shared_ptr<Tape>& tape) {
   std::erase_if(tapes_, [](const auto& known) { return known.expired(); });
   tapes_.push_back(tape);
@@ -78,9 +73,11 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
     TORCH_CHECK(bytes.ok(), "ebbtide: cannot bring back a saved tensor: ",
                 std::string(bytes.status().message()));
     storage.data = *std::move(bytes);
+    NoteMadeHere(&storage);
     counts_.bytes_restored += storage.bytes;
   }
   if (!storage.data) Rebuild(tape, index, [](int) { return true; });
+  UseHere(&storage);
   c10::Storage bytes = storage.data;
   PrefetchBefore(tape, storage.last_pack);
   return bytes;
@@ -88,12 +85,16 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
 
 void Residency::PrefetchBefore(Tape* tape, int pack) {
   if (tier_ == nullptr) return;
-  const Ledger& ledger = HostAllocator::Global().ledger();
+  // Where memory may be refused, nothing goes to make room for what is only
+  // expected.
+  may_evict_ = !Device::Get().is_async();
+  const auto evict_again = absl::MakeCleanup([this] { may_evict_ = true; });
   int64_t window = 0;
   auto& saves = tape->spilled_saves;
   auto save = saves.lower_bound(pack);
   while (save != saves.begin() && window < kPrefetchWindow) {
-    const int index = tape->saves[*--save].storage;
+    const int at = *--save;
+    const int index = tape->saves[at].storage;
     const TapeStorage& storage = tape->storages[index];
     if (!storage.spill || storage.hooks == 0) {
       save = saves.erase(save);
@@ -103,8 +104,10 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
     if (tape->follows_plan && storage.returns) continue;
     window += storage.bytes;
     const Bytes size{static_cast<int64_t>(storage.bytes)};
-    if (ledger.WouldExceed(size + size)) return;
+    if (Device::Get().ledger(storage.device).WouldExceed(size + size)) return;
     Prefetch(tape, index);
+    if (!storage.spill->IsReading()) return;
+    save = saves.lower_bound(at);  // something may have been spilled for it
   }
 }
 
@@ -115,39 +118,10 @@ void Residency::Prefetch(Tape* tape, int index) {
   storage.returns = false;
   if (storage.data || !storage.spill || storage.spill->IsReading()) return;
   // A failure shows again, and is told, where the bytes are needed.
-  tier_->StartRead(storage.spill.get()).IgnoreError();
-}
-
-// `is_short`: of memory, so that nothing waits for its planned instant. True if
-// something was freed.
-bool Residency::FreeWritten(bool is_short) {
-  bool freed = false;
-  std::erase_if(leaving_, [&](const Leaving& leaving) {
-    const auto tape = leaving.tape.lock();
-    if (tape == nullptr) return true;
-    TapeStorage& storage = tape->storages[leaving.storage];
-    if (!storage.spill) return true;
-    if (!is_short && tape->planned_instant < leaving.until) return false;
-    if (!storage.spill->IsWritten()) return false;
-    const absl::Status written = tier_->FinishWrite(storage.spill.get());
-    if (!written.ok()) {
-      storage.spill.reset();
-      GiveUpSpilling(written);
-    } else if (IsEvictable(storage)) {
-      storage.data = c10::Storage();
-      freed = true;
-    }
-    return true;
-  });
-  return freed;
-}
-
-void Residency::Finish(const Leaving& leaving) {
-  const auto tape = leaving.tape.lock();
-  if (tape == nullptr) return;
-  const auto slot = tape->storages[leaving.storage].spill;
-  // What became of it is seen when its bytes are freed.
-  if (slot) tier_->FinishWrite(slot.get()).IgnoreError();
+  try {
+    tier_->StartRead(storage.spill.get()).IgnoreError();
+  } catch (const c10::OutOfMemoryError&) {
+  }
 }
 
 void Residency::Arrive(Tape* tape, int instant, Bytes room) {
@@ -162,86 +136,34 @@ void Residency::Arrive(Tape* tape, int instant, Bytes room) {
   }
   while (late > Count(room)) {
     const Timed timed(this);
-    const Leaving first =
-        *std::find_if(leaving_.begin(), leaving_.end(), is_late);
-    Finish(first);
-    late -= tape->storages[first.storage].bytes;
-    Reap();
+    const auto first = std::find_if(leaving_.begin(), leaving_.end(), is_late);
+    const int storage = first->storage;
+    leaving_.erase(first);
+    late -= tape->storages[storage].bytes;
+    Complete(tape, storage);
   }
 }
 
-void Residency::GiveUpSpilling(const absl::Status& why) {
-  if (!spill_failure_.empty()) return;
-  spill_failure_ = std::string(why.message());
-  std::fprintf(stderr, "ebbtide: no more spilling: %s\n",
-               spill_failure_.c_str());
-}
-
-bool Residency::WaitForWrite() {
-  while (!leaving_.empty()) {
-    Finish(leaving_.front());
-    if (FreeWritten(/*is_short=*/true)) return true;
-  }
-  return false;
-}
-
-std::optional<Victim> Residency::BestVictim(Bytes needed) {
-  std::optional<double> cost;
-  if (CanSpill()) cost = tier_->CostPerByte();
-  // What is on its way out will go, too.
-  if (tier_ != nullptr) needed -= tier_->in_flight();
-  EvictionChoice choice(static_cast<double>(Count(needed)));
-  std::vector<Victim> victims;
-  for (const auto& weak : tapes_) {
-    const auto tape = weak.lock();
-    if (tape == nullptr || tape->hooks == 0) continue;
-    const double now = tape.get() == positioned_ ? position_ : tape->clock;
-    OfferVictims(tape, now, cost, &choice, &victims);
-  }
-  if (choice.best() < 0) return std::nullopt;
-  return std::move(victims[choice.best()]);
-}
-
-// What was brought back ahead of need goes before an allocation fails.
-bool Residency::CancelPrefetch() {
-  for (const auto& weak : tapes_) {
-    const auto tape = weak.lock();
-    if (tape == nullptr) continue;
-    for (TapeStorage& storage : tape->storages) {
-      if (storage.pins > 0 || !storage.spill || !storage.spill->IsReading()) {
-        continue;
-      }
-      HostTier::CancelRead(storage.spill.get());
-      return true;
-    }
-  }
-  return false;
-}
-
-bool Residency::Relieve(Bytes needed) {
+bool Residency::Relieve(const Pressure& pressure) {
   const Timed timed(this);
   if (FreeWritten(/*is_short=*/true)) return true;
+  if (!may_evict_) return false;
+  if (pressure.is_locked) return RelieveAtOnce(pressure);
   while (true) {
-    if (tier_ != nullptr && tier_->in_flight() >= needed && WaitForWrite()) {
+    if (tier_ != nullptr && tier_->in_flight() >= pressure.needed &&
+        WaitForWrite()) {
       return true;
     }
-    const std::optional<Victim> victim = BestVictim(needed);
+    const std::optional<Victim> victim = BestVictim(pressure);
     if (!victim) return CancelPrefetch() || WaitForWrite();
     if (victim->how == Victim::How::kDrop) {
       return Drop(victim->tape.get(), victim->storage);
     }
-    TapeStorage& storage = victim->tape->storages[victim->storage];
-    if (storage.spill) {
-      const absl::Status written = tier_->FinishWrite(storage.spill.get());
-      if (written.ok()) {
-        storage.data = c10::Storage();
-        return true;
-      }
-      storage.spill.reset();
-      GiveUpSpilling(written);
-      continue;
+    if (!victim->tape->storages[victim->storage].spill) {
+      Spill(victim->tape, victim->storage);
+    } else if (Complete(victim->tape.get(), victim->storage)) {
+      return true;
     }
-    Spill(victim->tape, victim->storage);
   }
 }
 
@@ -251,6 +173,7 @@ bool Residency::Drop(Tape* tape, int index) {
   if (!IsEvictable(storage) || !FindRecipe(*tape, index)) return false;
   storage.spill.reset();
   if (verify_) {
+    UseHere(&storage);
     storage.digest = DigestOutside(GapsOf(*tape, index), storage.data);
   }
   RunLog::Global().AddEviction(NameOf(*tape, index),
@@ -266,7 +189,8 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
   if (!CanSpill() || storage.spill || !IsEvictable(storage)) return;
-  auto slot = tier_->StartWrite(storage.data, NameOf(*tape, index));
+  auto slot = tier_->StartWrite(storage.data, NameOf(*tape, index),
+                                MakerStream(&storage));
   if (!slot.ok()) {
     GiveUpSpilling(slot.status());
     return;
@@ -309,6 +233,7 @@ std::optional<bool> Residency::RebuildsEqual(Tape* tape, int index) {
   TapeStorage& storage = tape->storages[index];
   if (!FindRecipe(*tape, index)) return false;
   const c10::Storage original = std::move(storage.data);
+  const auto streams = storage.streams;
   const std::shared_ptr<SpillSlot> slot = std::move(storage.spill);
   storage.data = c10::Storage();
   Settle(tape, index);
@@ -322,6 +247,7 @@ std::optional<bool> Residency::RebuildsEqual(Tape* tape, int index) {
     // Not equal, then.
   }
   storage.data = original;
+  storage.streams = streams;
   storage.spill = slot;
   Settle(tape, index);
   return equal;

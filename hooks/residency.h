@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "hooks/device.h"
 #include "hooks/eviction.h"
 #include "hooks/host_tier.h"
 #include "hooks/tape.h"
@@ -30,8 +31,8 @@ struct ResidencyCounts {
 
 class Residency {
  public:
-  // Opens the spill file. Without this nothing is spilled.
-  absl::Status OpenSpill(const std::string& directory, Bytes limit);
+  // Where evicted bytes may go. Without one nothing is spilled.
+  void SetTier(std::unique_ptr<HostTier> tier) { tier_ = std::move(tier); }
 
   // A tape whose storages may be evicted as long as it lives.
   void Add(const std::shared_ptr<Tape>& tape);
@@ -43,7 +44,7 @@ class Residency {
   c10::Storage Fetch(Tape* tape, int storage);
 
   // Drops or spills at least one storage; false where nothing can go.
-  bool Relieve(Bytes needed);
+  bool Relieve(const Pressure& pressure);
   // The pair of `tape` has come to that instant of its plan. Waits for copies
   // that were to have ended by now, where more than `room` bytes of them have
   // not.
@@ -118,12 +119,17 @@ class Residency {
 
   template <typename Visit>
   void ForEachTapeOf(const c10::Storage& storage, Visit visit);
-  std::optional<Victim> BestVictim(Bytes needed);
+  std::optional<Victim> BestVictim(const Pressure& pressure);
   void GiveUpSpilling(const absl::Status& why);
   void PrefetchBefore(Tape* tape, int pack);
   bool FreeWritten(bool is_short);
-  void Finish(const Leaving& leaving);
+  // A copy out has ended, or is to have: lets go of the bytes on the device.
+  // True if that has freed them.
+  bool Complete(Tape* tape, int storage);
   bool WaitForWrite();
+  // Without waiting for anything: until what the allocator looks for is there,
+  // or all has gone that can.
+  bool RelieveAtOnce(const Pressure& pressure);
   bool CancelPrefetch();
 
   std::unique_ptr<HostTier> tier_;
@@ -134,6 +140,7 @@ class Residency {
   const Tape* positioned_ = nullptr;
   double position_ = 0;
   bool verify_ = false;
+  bool may_evict_ = true;  // for what is being allocated
   std::function<void(Tape*, int)> on_mismatch_;
   ResidencyCounts counts_;
   double own_nanoseconds_ = 0;

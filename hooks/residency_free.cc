@@ -14,12 +14,6 @@ bool HasLost(const TapeStorage& storage, const void* block) {
          storage.data.data() != block;
 }
 
-// The bytes there, not owned.
-c10::Storage StillAt(void* block, size_t bytes) {
-  return c10::Storage(c10::Storage::use_byte_size_t(), bytes,
-                      c10::DataPtr(block, c10::Device(c10::DeviceType::CPU)));
-}
-
 }  // namespace
 
 void Residency::BeforeFree(void* block) {
@@ -28,7 +22,8 @@ void Residency::BeforeFree(void* block) {
     if (tape == nullptr) continue;
     for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
       if (!HasLost(tape->storages[i], block)) continue;
-      tape->storages[i].copy = StillAt(block, tape->storages[i].bytes);
+      TapeStorage& lost = tape->storages[i];
+      lost.copy = Device::Get().Borrow(block, lost.bytes, lost.device);
       const auto forget_copy = absl::MakeCleanup([&tape, i] {
         tape->storages[i].copy = c10::Storage();
         tape->storages[i].rewritten = true;

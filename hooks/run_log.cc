@@ -2,13 +2,15 @@
 
 #include <memory>
 
-#include "allocator/host_allocator.h"
+#include "hooks/device.h"
 #include "profiler/trace_writer.h"
 
 namespace ebbtide {
 namespace {
 
 TraceWriter* writer = nullptr;  // leaked: other threads may still sample
+
+Ledger* sampled = nullptr;
 
 void SampleCurve(const BytesByKind& live) {
   writer->Add(CurveSample{.time = NowNanos(), .live = live});
@@ -26,13 +28,20 @@ absl::Status RunLog::Open(const std::string& path, Bytes max_size) {
   if (!opened.ok()) return opened.status();
   writer = opened->release();
   is_open_ = true;
-  HostAllocator::Global().ledger().SetCurveHandler(&SampleCurve);
+  SampleFrom(&Device::Get().ledger(0));
   return absl::OkStatus();
+}
+
+void RunLog::SampleFrom(Ledger* ledger) {
+  if (!is_open_) return;
+  if (sampled != nullptr) sampled->SetCurveHandler(nullptr);
+  sampled = ledger;
+  sampled->SetCurveHandler(&SampleCurve);
 }
 
 void RunLog::Close() {
   if (!is_open_) return;
-  HostAllocator::Global().ledger().SetCurveHandler(nullptr);
+  sampled->SetCurveHandler(nullptr);
   is_open_ = false;
   writer->Close().IgnoreError();  // the run is over; the file says how far
 }

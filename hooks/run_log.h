@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "allocator/ledger.h"
 #include "planner/units.h"
 #include "profiler/clock.h"
 #include "profiler/trace.h"
@@ -20,6 +21,8 @@ class RunLog {
 
   // Opens the file and begins to sample the allocation curve.
   absl::Status Open(const std::string& path, Bytes max_size);
+  // The curve is that of another ledger from now on.
+  void SampleFrom(Ledger* ledger);
   bool IsOpen() const { return is_open_; }
   void Close();
 

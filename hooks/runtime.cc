@@ -1,6 +1,5 @@
 #include "hooks/runtime.h"
 
-#include <malloc.h>
 #include <pthread.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
@@ -14,8 +13,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "allocator/torch_cpu_allocator.h"
 #include "hooks/busy.h"
+#include "hooks/cuda_start.h"
+#include "hooks/device.h"
 #include "hooks/engine.h"
 #include "hooks/guarded.h"
 #include "hooks/proving.h"
@@ -31,6 +31,13 @@ double Seconds() {
   return std::chrono::duration<double>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+// Of an allocation that needs our lock, for something to be evicted. PyTorch
+// may make it under the lock of a random generator, which we take under ours,
+// so not for ever. Where it fails without us, longer.
+std::chrono::milliseconds Patience() {
+  return std::chrono::milliseconds(Device::Get().is_async() ? 5000 : 200);
 }
 
 const char* StateName(Runtime::State state) {
@@ -51,15 +58,13 @@ const char* StateName(Runtime::State state) {
   return "";
 }
 
-Ledger& TheLedger() { return HostAllocator::Global().ledger(); }
-
 // Tags the parameters, and their gradients, of the backward that ends on this
 // thread. For the timeline; plans do not look at it.
 void TagParameters() {
   const auto tag = [](const at::Tensor& tensor, Kind kind) {
-    if (IsPlainTensor(tensor)) {
-      TheLedger().Retag(tensor.storage().data(), kind);
-    }
+    if (!IsPlainTensor(tensor)) return;
+    const c10::Storage& bytes = tensor.storage();
+    Device::Get().ledger(Device::IndexOf(bytes)).Retag(bytes.data(), kind);
   };
   const auto* nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
   if (nodes == nullptr) return;
@@ -80,11 +85,12 @@ Runtime& Runtime::Global() {
 
 bool Runtime::WantsHooks() const {
   return IsManaging() ||
-         (state_ == State::kIdle && Count(TheLedger().live()) > idle_until_);
+         (state_ == State::kIdle && Count(ledger().live()) > idle_until_);
 }
 
 absl::Status Runtime::Start(const Settings& settings) {
   settings_ = settings;
+  pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   books_.SetBound(settings.signatures);
   SetLeastManaged(Count(settings.min_bytes));
   if (!settings.record.empty()) {
@@ -92,45 +98,67 @@ absl::Status Runtime::Start(const Settings& settings) {
         RunLog::Global().Open(settings.record, settings.record_limit);
     if (!opened.ok()) return opened;
   }
-  if (settings.budget) {
-    HostAllocator::Global().SetBudget(*settings.budget);
-    RunLog::Global().SetBudget(*settings.budget);
-    if (!settings.spill_dir.empty()) {
-      absl::Status opened =
-          residency_.OpenSpill(settings.spill_dir, settings.spill_limit);
-      // A default that cannot be used costs speed; what the user named is asked
-      // for.
-      if (!opened.ok() && settings.spill_required) return opened;
-      if (!opened.ok()) Say(absl::StrCat("no spilling: ", opened.message()));
-    }
-  }
-  HostAllocator::Global().SetPressureHandler(
-      [](Bytes needed) { return Runtime::Global().Relieve(needed); });
-  HostAllocator::Global().SetOverrunHandler([](Bytes wanted, Bytes budget) {
-    Runtime::Global().OnOverrun(wanted, budget);
-  });
   InstallGuard([](void* block) { Runtime::Global().BeforeFree(block); });
   residency_.SetMismatchHandler(
       [this](Tape* tape, int storage) { OnMismatch(*tape, storage); });
-  InstallCpuAllocator();
+  const bool has_work = settings.budget || !settings.record.empty();
+  if (has_work) {
+    absl::Status entered = Enter(&Device::Get());
+    if (!entered.ok()) return entered;
+  }
   InstallEngine();
   InstallRecorder(this);
-  pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
+  if (has_work) {
+    Begin();
+  } else {
+    off_because_ = "the CPU has no budget";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Runtime::Enter(Device* device) {
+  std::unique_ptr<HostTier> tier;
+  if (settings_.budget) {
+    RunLog::Global().SetBudget(*settings_.budget);
+    auto opened = device->OpenTier(settings_);
+    // A default that cannot be used costs speed; what the user named is asked
+    // for.
+    if (!opened.ok() && settings_.spill_required) return opened.status();
+    if (opened.ok()) {
+      tier = *std::move(opened);
+    } else {
+      Say(absl::StrCat("no spilling: ", opened.status().message()));
+    }
+  }
+  absl::Status installed = device->Install(
+      settings_, {.relieve =
+                      [](const Pressure& pressure) {
+                        return Runtime::Global().Relieve(pressure);
+                      },
+                  .on_overrun =
+                      [](Bytes wanted, Bytes budget) {
+                        Runtime::Global().OnOverrun(wanted, budget);
+                      }});
+  if (installed.ok()) residency_.SetTier(std::move(tier));
+  return installed;
+}
+
+void Runtime::Begin() {
+  is_started_ = true;
   state_ = State::kWatch;
   EnableRecorder(true);
-  return absl::OkStatus();
 }
 
 void Runtime::BeforeFork() {
   RuntimeLock::Acquire();
   LockGuardForFork();
-  HostAllocator::Global().BeforeFork();
+  Device::Get().BeforeFork();
   RunLog::Global().BeforeFork();
 }
 
 void Runtime::AfterForkInParent() {
   RunLog::Global().AfterForkInParent();
-  HostAllocator::Global().AfterFork();
+  Device::Get().AfterFork();
   UnlockGuardAfterFork();
   Global().residency_.AfterForkInParent();
   RuntimeLock::Mutex().unlock();
@@ -140,7 +168,7 @@ void Runtime::AfterForkInParent() {
 // and the parent alone speaks.
 void Runtime::AfterForkInChild() {
   RunLog::Global().AfterForkInChild();
-  HostAllocator::Global().AfterFork();
+  Device::Get().AfterFork();
   UnlockGuardAfterFork();
   // Its owner is a thread id that the child does not have: it is made anew.
   new (&RuntimeLock::Mutex()) std::recursive_timed_mutex;
@@ -155,32 +183,10 @@ void Runtime::Say(const std::string& line) const {
   std::fprintf(stderr, "ebbtide: %s\n", line.c_str());
 }
 
-void Runtime::Sleep(Bytes peak) {
-  // What is saved until we wake is PyTorch's and cannot be evicted: a step that
-  // grows has to wake us soon (DECISIONS.md).
-  const int64_t slack = std::max<int64_t>(Count(peak) / 16, 1 << 20);
-  const int64_t room = Count(*settings_.budget) - Count(peak);
-  idle_until_ = Count(peak) + std::min(slack, room / 2);
-  state_ = State::kIdle;
-  signature_ = 0;
-  streak_ = 0;
-  ++report_.rests;
-  EnableRecorder(false);
-  // What the tapes leave behind lies in malloc's lists, which every later
-  // request of the job would search.
-  malloc_trim(0);
-}
-
-void Runtime::Wake() {
-  state_ = State::kWatch;
-  is_partial_ = true;
-  quiet_pairs_ = 0;
-  EnableRecorder(true);
-}
-
 void Runtime::BeginPair() {
-  const Bytes peak = TheLedger().Peak();
+  const Bytes peak = ledger().Peak();
   CloseStep();
+  device_ = Device::Get().CurrentIndex();
   const bool was_steady = steady_run_ != nullptr;
   Decide();
   if (was_steady != (state_ == State::kSteady)) EnableRecorder(was_steady);
@@ -191,6 +197,7 @@ void Runtime::BeginPair() {
     return;
   }
   auto tape = std::make_shared<Tape>();
+  tape->device = device_;
   if (tape_ != nullptr) tape->Reserve(*tape_);
   tape_ = std::move(tape);
   residency_.Add(tape_);
@@ -206,7 +213,8 @@ void Runtime::BeginPair() {
   }
   results_before_ = verifier_.results();
   owner_ = std::this_thread::get_id();
-  report_.persistent = TheLedger().live();
+  report_.persistent = ledger().live();
+  may_leave_ = false;
   in_pair_ = true;
 }
 
@@ -216,15 +224,17 @@ void Runtime::CloseStep() {
     plan_run_.reset();
     watch_.EndStep();
     step_seconds_ = now - step_began_;
-    overran_ = settings_.budget && TheLedger().Peak() > *settings_.budget;
+    const Bytes peak = Device::Get().StepPeak(device_);
+    overran_ = peak > budget();
+    waste_ = peak - ledger().Peak();
     if (overran_) ++report_.over_budget_steps;
-    RunLog::Global().EndStep(report_.steps.count(), TheLedger().Peak());
-    report_.steps.Add({.seconds = step_seconds_, .peak = TheLedger().Peak()});
+    RunLog::Global().EndStep(report_.steps.count(), peak);
+    report_.steps.Add({.seconds = step_seconds_, .peak = peak});
     ++report_.steps_by_state[StateName(state_)];
   }
   RunLog::Global().BeginStep(report_.steps.count());
   step_began_ = now;
-  TheLedger().ResetPeak();
+  Device::Get().ResetPeak(device_);
 }
 
 void Runtime::BeginBackward() {
@@ -232,7 +242,7 @@ void Runtime::BeginBackward() {
   NoteCoverage();
   NoteKept();
   // What autograd holds is most here: backward only gives back.
-  const BytesByKind live = TheLedger().LiveByKind();
+  const BytesByKind live = ledger().LiveByKind();
   report_.peak_activations =
       std::max(report_.peak_activations, live[static_cast<int>(Kind::kSaved)]);
   torch::autograd::Engine::get_default_engine().queue_callback(
@@ -258,14 +268,15 @@ void Runtime::EndPair() {
   tape_->planned_instant = Tape::kNoPlan;
 }
 
-bool Runtime::Relieve(Bytes needed) {
+bool Runtime::Relieve(const Pressure& pressure) {
   // Another thread may hold the lock for as long as a replay takes.
-  const auto lock = RuntimeLock::TryAcquire(std::chrono::milliseconds(200));
+  const auto lock = RuntimeLock::TryAcquire(
+      pressure.is_locked ? std::chrono::milliseconds(0) : Patience());
   if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
   if (state_ == State::kIdle) Wake();
   try {
-    const bool relieved = residency_.Relieve(needed);
+    const bool relieved = residency_.Relieve(pressure);
     // With the recorder on, recipes can help.
     if (!relieved && state_ == State::kSteady) {
       if (Candidate* candidate = Followed()) candidate->unsteady = true;
@@ -312,9 +323,9 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
   // A step that is over its budget anyhow can have its proofs, or none would
   // ever be had where the budget is impossible.
   TORCH_CHECK_WITH(OutOfMemoryError,
-                   !Proving::IsSet() || TheLedger().Peak() > budget,
+                   !Proving::IsSet() || ledger().Peak() > budget,
                    "ebbtide: no room to prove that something repeats");
-  if (overrun_told_ && !settings_.strict) return;
+  if ((overrun_told_ && !settings_.strict) || may_leave_) return;
   // Not by waiting for our lock: PyTorch allocates under the lock of a random
   // generator, and we take that under ours.
   std::string where = "one thread while another evicts";
@@ -331,25 +342,17 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
   if (!overrun_told_.exchange(true)) Say(absl::StrCat("over budget: ", what));
 }
 
-void Runtime::TurnOff(const std::string& why) {
-  if (state_ == State::kOff) return;
-  state_ = State::kOff;
-  // Who has dropped something has to see what is written.
-  EnableRecorder(residency_.IsOwing());
-  off_because_ = why;
-  Say(absl::StrCat("off: ", why));
-}
-
 void Runtime::FillReport() {
-  report_.peak = TheLedger().RunPeak();
-  if (settings_.budget) report_.budget = *settings_.budget;
+  report_.peak = Device::Get().RunPeak(device_);
+  report_.budget = budget() == kNoBudget ? Bytes{-1} : budget();
+  report_.cuda = ReportCuda();
   report_.ops_replayed = residency_.counts().ops_replayed;
   report_.bytes_dropped = residency_.counts().bytes_dropped;
   report_.bytes_spilled = residency_.counts().bytes_spilled;
   report_.verified = residency_.counts().verified;
   report_.bytes_restored = residency_.counts().bytes_restored;
   report_.saved_tensors = residency_.CountSavedTensors();
-  report_.saved = TheLedger().LiveByKind()[static_cast<int>(Kind::kSaved)];
+  report_.saved = ledger().LiveByKind()[static_cast<int>(Kind::kSaved)];
   if (residency_.tier() != nullptr) {
     report_.in_file = residency_.tier()->used();
   }
@@ -363,7 +366,7 @@ void Runtime::FillReport() {
   } else if (!settings_.budget) {
     report_.reason = "no budget, recorded only";
   } else if (report_.bytes_dropped + report_.bytes_spilled == 0 &&
-             report_.peak <= *settings_.budget) {
+             report_.peak <= report_.budget) {
     report_.reason = "the job fits its budget";
   } else {
     report_.reason = WhyNotBetter();

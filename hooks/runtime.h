@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "hooks/device.h"
 #include "hooks/lru_map.h"
 #include "hooks/plan_run.h"
 #include "hooks/planning.h"
@@ -45,6 +46,16 @@ class Runtime final : public TapeListener {
   absl::Status Start(const Settings& settings);
   // Steps aside for good: nothing new is managed, what is held stays readable.
   void TurnOff(const std::string& why);
+  // From now on the tensors of that kind of device are managed, and no others:
+  // the program turns out to use it. `budget`: whether it has one.
+  void MoveTo(Device* device, std::optional<Bytes> budget);
+  // The one size that was given may turn out to be that of CUDA devices: it is
+  // exceeded on the CPU without a word until something is trained there.
+  void AwaitCuda() { may_leave_ = true; }
+  // It has: nothing on the CPU has a budget or is managed from now on.
+  void LeaveCpu();
+  // What was last said of the floor; "" before it is known.
+  std::string KnownFloor();
   // What was done so far, as JSON.
   std::string Report();
   // The end of the process: writes the report, returns the closing line.
@@ -64,7 +75,7 @@ class Runtime final : public TapeListener {
   void NoteUntaped(const at::Tensor& tensor);
 
   // The allocator: evicts at least one storage, or returns false.
-  bool Relieve(Bytes needed);
+  bool Relieve(const Pressure& pressure);
   // Nothing could be evicted: throws in strict mode, else tells once.
   void OnOverrun(Bytes wanted, Bytes budget);
 
@@ -77,13 +88,20 @@ class Runtime final : public TapeListener {
   void OnUnseenWrite(const at::Tensor& tensor) override;
 
  private:
+  // Sees the memory of the device, and opens the tier below it.
+  absl::Status Enter(Device* device);
+  void Begin();
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();
   std::string Here() const;
+  // Of the device of the open or the last pair.
+  Ledger& ledger() const { return Device::Get().ledger(device_); }
+  Bytes budget() const { return ledger().budget(); }
   void OnMismatch(const Tape& tape, int storage);
   // The program frees what recipes rely on.
   void BeforeFree(void* block);
+  void StepAside(const std::string& why);
   void Say(const std::string& line) const;
   bool IsManaging() const {
     const State state = state_;
@@ -160,9 +178,12 @@ class Runtime final : public TapeListener {
   std::unique_ptr<SteadyRun> steady_run_;
   RunReport report_;
   std::string off_because_;
+  std::atomic<bool> may_leave_ = false;
+  bool is_started_ = false;  // something was to be managed, so far
 
   std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one
   std::atomic<bool> in_pair_ = false;
+  std::atomic<int> device_ = 0;  // index of the one that the pair began on
   bool in_backward_ = false;
   uint64_t covered_ = 0;  // hash of the tape that the report's coverage is of,
   int64_t covered_results_ = 0;  // and of the verifier, when it was found
@@ -190,7 +211,8 @@ class Runtime final : public TapeListener {
   int64_t evictions_ = 0;  // of all pairs before the open one
   int quiet_pairs_ = 0;    // in a row without an eviction
   std::atomic<bool> overrun_told_ = false;
-  bool overran_ = false;   // the last step
+  bool overran_ = false;  // the last step
+  Bytes waste_{};  // of its peak, what the allocator had beyond what was alive
   std::string floor_;      // what was last said of it,
   Bytes highest_floor_{};  // for the highest one
   bool refusal_told_ = false;

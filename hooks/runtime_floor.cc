@@ -1,14 +1,16 @@
 // What the runtime says where no plan can hold the budget, or none was found.
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "allocator/torch_cpu_allocator.h"
+#include "hooks/device.h"
 #include "hooks/recovery.h"
 #include "hooks/runtime.h"
+#include "hooks/runtime_lock.h"
 #include "planner/least_peak.h"
 #include "planner/size.h"
 
@@ -32,7 +34,7 @@ void Runtime::TellFloor(SignatureBook* book) {
   const LeastPeak keeping = FindLeastPeak(profile, /*offload=*/false);
   const LeastPeak spilling = FindLeastPeak(profile, /*offload=*/true);
   const LeastPeak& floor = residency_.CanSpill() ? spilling : keeping;
-  if (floor.bytes <= *settings_.budget) return;
+  if (floor.bytes <= budget()) return;
   // Steps of other shapes have other floors, much the same to people.
   if (Count(floor.bytes) <=
       Count(highest_floor_) + Count(highest_floor_) / 16) {
@@ -52,9 +54,14 @@ void Runtime::TellFloor(SignatureBook* book) {
                    "; training goes on above the budget"));
 }
 
+std::string Runtime::KnownFloor() {
+  // A thread that runs out of memory must not wait for one that replays.
+  const auto lock = RuntimeLock::TryAcquire(std::chrono::milliseconds(200));
+  return lock.owns_lock() ? floor_ : "";
+}
+
 void Runtime::NoteKept() {
-  if (!settings_.budget ||
-      HostAllocator::Global().ledger().Peak() <= *settings_.budget) {
+  if (!settings_.budget || Device::Get().StepPeak(device_) <= budget()) {
     return;
   }
   if (state_ == State::kSteady) return;

@@ -44,6 +44,21 @@ void Runtime::FollowAsk(int storage) {
   tape_->follows_plan = plan_run_ != nullptr;
 }
 
+void Runtime::FreeWhatIsDue() {
+  residency_.Arrive(tape_.get(), steady_run_->instant(), steady_run_->room());
+}
+
+void Runtime::SpillWhatIsDue(int position) {
+  FreeWhatIsDue();
+  while (steady_run_->IsSpillDue(position)) {
+    const auto& [save, storage, until] = steady_run_->NextSpill();
+    if (storage < static_cast<int>(tape_->storages.size())) {
+      residency_.Spill(tape_, storage, until);
+      tape_->storages[storage].returns = true;
+    }
+  }
+}
+
 void Runtime::RestoreWhatIsDue(const void* node) {
   const auto restores = steady_run_->RestoresDue(node);
   FreeWhatIsDue();

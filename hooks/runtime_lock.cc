@@ -65,7 +65,8 @@ void RuntimeLock::Acquire() {
 std::unique_lock<std::recursive_timed_mutex> RuntimeLock::TryAcquire(
     std::chrono::milliseconds patience) {
   std::unique_lock<std::recursive_timed_mutex> lock(Mutex(), std::try_to_lock);
-  if (lock.owns_lock()) return lock;
+  // Without patience the interpreter is not to be waited for, either.
+  if (lock.owns_lock() || patience.count() == 0) return lock;
   const WithoutInterpreter waiting;
   static_cast<void>(lock.try_lock_for(patience));
   return lock;

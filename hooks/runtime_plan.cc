@@ -1,4 +1,6 @@
 // Between two pairs: what the last one taught, and what to do in the next.
+#include <malloc.h>
+
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -212,6 +214,9 @@ bool Runtime::ChooseSteady() {
       streak_ < book->steady_after ||
       // Nothing more of graphs that are alive could be dropped.
       residency_.CountSavedTensors() > 0 ||
+      // Nobody would know which streams use what.
+      std::any_of(tape_->storages.begin(), tape_->storages.end(),
+                  [](const auto& s) { return s.streams.size() > 1; }) ||
       std::exchange(steady_pairs_, steady_pairs_ + 1) >= kSteadyPairs) {
     steady_pairs_ = 0;
     return false;
@@ -219,8 +224,7 @@ bool Runtime::ChooseSteady() {
   const Candidate* candidate = ChooseCandidate(book);
   if (candidate == nullptr || !candidate->proven || candidate->unsteady ||
       candidate->plan->steady == nullptr ||
-      candidate->plan->plan.peak > *settings_.budget ||
-      !residency_.CloseEyes()) {
+      candidate->plan->plan.peak > budget() || !residency_.CloseEyes()) {
     steady_pairs_ = 0;
     return false;
   }
@@ -232,7 +236,7 @@ bool Runtime::ChooseSteady() {
 // What is saved while we rest is PyTorch's: not before steps of other shapes,
 // which may need more, have stopped coming.
 bool Runtime::MayRest(Bytes peak) const {
-  if (!settings_.budget || peak > *settings_.budget || settings_.test_plans) {
+  if (!settings_.budget || peak > budget() || settings_.test_plans) {
     return false;
   }
   const int others = std::max<int>(books_.size(), 1) - 1;
@@ -242,6 +246,29 @@ bool Runtime::MayRest(Bytes peak) const {
                         const SignatureBook& book = entry.second;
                         return book.was_short && MayComeAgain(book, pairs_);
                       });
+}
+
+void Runtime::Sleep(Bytes peak) {
+  // What is saved until we wake is PyTorch's and cannot be evicted: a step that
+  // grows has to wake us soon (DECISIONS.md).
+  const int64_t slack = std::max<int64_t>(Count(peak) / 16, 1 << 20);
+  const int64_t room = Count(budget()) - Count(peak);
+  idle_until_ = Count(peak) + std::min(slack, room / 2);
+  state_ = State::kIdle;
+  signature_ = 0;
+  streak_ = 0;
+  ++report_.rests;
+  EnableRecorder(false);
+  // What the tapes leave behind lies in malloc's lists, which every later
+  // request of the job would search.
+  malloc_trim(0);
+}
+
+void Runtime::Wake() {
+  state_ = State::kWatch;
+  is_partial_ = true;
+  quiet_pairs_ = 0;
+  EnableRecorder(true);
 }
 
 void Runtime::KeepTimes(SignatureBook* book) {
@@ -271,7 +298,7 @@ void Runtime::PriceCandidates(SignatureBook* book) {
   std::vector<std::shared_ptr<const TapePlan>> plans;
   for (const Candidate& c : book->candidates) plans.push_back(c.plan);
   planning_.Price(*tape_, book->request, TakeProfile(*book), std::move(plans),
-                  *settings_.budget);
+                  budget());
 }
 
 // What was found out since the ops of the last pair were recorded.
@@ -294,13 +321,13 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
 
 void Runtime::AskForPlan(SignatureBook* book) {
   // Demand eviction makes up for what the prediction misses.
-  const int64_t budget = Count(*settings_.budget);
-  const int64_t margin =
-      std::min(std::max<int64_t>(budget / 100, 1 << 20), budget / 2);
+  const int64_t bound = Count(budget());
+  const int64_t margin = std::min(
+      std::max({bound / 100, int64_t{1} << 20, Count(waste_)}), bound / 2);
   // Planning takes a core of the job: no more of it than pays soon.
   const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
   PlanOptions options = {
-      .budget = *settings_.budget,
+      .budget = budget(),
       .time_limit = std::clamp(steps, absl::Seconds(0.5), absl::Seconds(5)),
       .allow_offload = residency_.CanSpill(),
       .allow_recompute = settings_.recompute};

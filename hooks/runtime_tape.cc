@@ -9,14 +9,16 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
-#include "allocator/torch_cpu_allocator.h"
+#include "allocator/allocation_kind.h"
 #include "hooks/busy.h"
+#include "hooks/device.h"
 #include "hooks/outside.h"
 #include "hooks/proving.h"
 #include "hooks/recovery.h"
 #include "hooks/replay.h"
 #include "hooks/runtime.h"
 #include "hooks/runtime_lock.h"
+#include "hooks/stream_order.h"
 #include "hooks/twin.h"
 
 namespace ebbtide {
@@ -119,6 +121,9 @@ std::optional<int> Runtime::NextSave() {
   // it at any time, and a third begin the next.
   const RuntimeLock lock;
   const Busy busy;
+  if (Device::Get().is_async() && Device::Get().IsCapturing()) {
+    return std::nullopt;
+  }
   if (state_ == State::kIdle) Wake();
   if (!IsManaging()) return std::nullopt;
   if (!in_pair_) BeginPair();
@@ -136,21 +141,6 @@ std::optional<int> Runtime::NextSave() {
   if (steady_run_->IsSpillDue(position)) SpillWhatIsDue(position);
   if (steady_run_->IsNative(position, sequence)) return std::nullopt;
   return position;
-}
-
-void Runtime::FreeWhatIsDue() {
-  residency_.Arrive(tape_.get(), steady_run_->instant(), steady_run_->room());
-}
-
-void Runtime::SpillWhatIsDue(int position) {
-  FreeWhatIsDue();
-  while (steady_run_->IsSpillDue(position)) {
-    const auto& [save, storage, until] = steady_run_->NextSpill();
-    if (storage < static_cast<int>(tape_->storages.size())) {
-      residency_.Spill(tape_, storage, until);
-      tape_->storages[storage].returns = true;
-    }
-  }
 }
 
 std::shared_ptr<Tape> Runtime::TapeForPack() {
@@ -185,6 +175,7 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   }
   TapeStorage& storage = tape->storages[index];
   if (!storage.data) storage.data = bytes;
+  if (state_ == State::kSteady) UseHere(&storage);
   ++storage.hooks;
   ++tape->hooks;
   const int op = static_cast<int>(tape->ops.size()) - 1;
@@ -201,7 +192,7 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   mark.type = tensor.scalar_type();
   storage.packed_at = storage.needed_at = tape->clock;
   if (storage.bytes >= LeastManaged() && !storage.external) {
-    HostAllocator::Global().ledger().Retag(bytes.data(), Kind::kSaved);
+    Device::Get().ledger(storage.device).Retag(bytes.data(), Kind::kSaved);
   }
   return index;
 }
@@ -215,7 +206,9 @@ c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
     residency_.SetPosition(tape.get(), tape->storages[index].packed_at);
   }
   if (tape == tape_ && in_backward_) FollowAsk(index);
-  return residency_.Fetch(tape.get(), index);
+  c10::Storage bytes = residency_.Fetch(tape.get(), index);
+  if (tape == tape_ && in_backward_ && steady_run_ == nullptr) watch_.Give();
+  return bytes;
 }
 
 void Runtime::Forget(Tape* tape, int index) {
@@ -232,6 +225,7 @@ void Runtime::Forget(Tape* tape, int index) {
 Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
   if (!IsManaging() || state_ == State::kSteady) return nullptr;
   if (in_pair_ && owner_.load() != std::this_thread::get_id()) return nullptr;
+  if (Device::Get().is_async() && Device::Get().IsCapturing()) return nullptr;
   // Ops outside a graph task after a backward that never reported its end: an
   // exception has ended it.
   if (in_backward_) EndPair();
@@ -267,7 +261,7 @@ void Runtime::BeginWrites(Tape* tape, int index) {
   const AllocationKind scratch(Kind::kScratch);
   const Proving proving;
   try {
-    preimage_ = CopyOf(c10::Storage(
+    preimage_ = Device::Get().CopyOf(c10::Storage(
         tape->storages[op.arguments[0].tensors[0].storage].identity.lock()));
   } catch (const c10::OutOfMemoryError&) {
     // Another time.
@@ -330,6 +324,7 @@ bool Runtime::IsMoot(const Tape& tape, int index) const {
 void Runtime::OnOpEnd(Tape* tape, int index, at::TensorList outputs) {
   const std::shared_ptr<Tape> recording = std::move(tape->recording);
   NoteOutputs(tape, index, outputs);
+  NoteUses(tape, index);
   if (IsMoot(*tape, index)) {
     tape->ops.pop_back();
     return;

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "hooks/busy.h"
+#include "hooks/device.h"
 #include "hooks/runtime.h"
 #include "hooks/runtime_lock.h"
 
@@ -126,11 +127,12 @@ void SavedTensor::CheckVersion() const {
   const uint32_t current = version_.current_version();
   if (current == saved_version_) return;
   const std::string maker = MakerOfModified();
+  // Its name and its sizes alone.
   const at::Tensor shape =
       kept_.defined()
           ? kept_
-          : at::empty_strided(geometry_.sizes, geometry_.strides,
-                              at::TensorOptions().dtype(geometry_.dtype));
+          : MakeTensor(Device::Get().Borrow(nullptr, 0, tape_->device),
+                       geometry_);
   TORCH_CHECK(
       false,
       "one of the variables needed for gradient computation has been modified "

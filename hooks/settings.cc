@@ -18,9 +18,6 @@
 namespace ebbtide {
 namespace {
 
-// "auto" leaves this share of what is free to everybody else.
-constexpr double kAutoShare = 0.9;
-
 const char* Get(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0' ? value : nullptr;
@@ -65,18 +62,6 @@ int64_t FreeBytes() {
   return DeviceBytes();
 }
 
-Bytes Resolve(const Amount& amount) {
-  switch (amount.kind) {
-    case Amount::Kind::kBytes:
-      return amount.bytes;
-    case Amount::Kind::kShare:
-      return Bytes{static_cast<int64_t>(amount.share * DeviceBytes())};
-    case Amount::Kind::kAuto:
-      break;
-  }
-  return Bytes{static_cast<int64_t>(kAutoShare * FreeBytes())};
-}
-
 absl::Status ReadBudget(Settings* settings) {
   const char* text = Get("EBBTIDE_BUDGET");
   if (text == nullptr) return absl::OkStatus();
@@ -84,8 +69,10 @@ absl::Status ReadBudget(Settings* settings) {
   if (!budgets.ok()) return Named("EBBTIDE_BUDGET", text, budgets.status());
   for (const DeviceBudget& budget : *budgets) {
     if (budget.device.empty() || budget.device == "cpu") {
-      settings->budget = Resolve(budget.amount);
+      settings->budget =
+          Resolve(budget.amount, Bytes{DeviceBytes()}, Bytes{FreeBytes()});
     }
+    if (budget.device != "cpu") settings->cuda_budgets.push_back(budget);
   }
   return absl::OkStatus();
 }
@@ -103,6 +90,15 @@ absl::Status ReadSpill(Settings* settings) {
     if (!size.ok()) return Named("EBBTIDE_SPILL_LIMIT", limit, size.status());
     settings->spill_limit = *size;
   }
+  return absl::OkStatus();
+}
+
+absl::Status ReadHostBudget(Settings* settings) {
+  const char* text = Get("EBBTIDE_HOST_BUDGET");
+  if (text == nullptr) return absl::OkStatus();
+  const auto size = ParseSize(text);
+  if (!size.ok()) return Named("EBBTIDE_HOST_BUDGET", text, size.status());
+  settings->host_budget = *size;
   return absl::OkStatus();
 }
 
@@ -196,10 +192,16 @@ absl::Status ReadTestPlans(Settings* settings) {
 
 }  // namespace
 
+bool HasWork(const Settings& settings) {
+  return settings.budget.has_value() || !settings.cuda_budgets.empty() ||
+         !settings.record.empty();
+}
+
 absl::StatusOr<Settings> SettingsFromEnvironment() {
   Settings settings;
-  for (auto read : {ReadBudget, ReadSpill, ReadRecord, ReadVerify, ReadMinBytes,
-                    ReadSignatures, ReadRecompute, ReadLog, ReadTestPlans}) {
+  for (auto read :
+       {ReadBudget, ReadSpill, ReadHostBudget, ReadRecord, ReadVerify,
+        ReadMinBytes, ReadSignatures, ReadRecompute, ReadLog, ReadTestPlans}) {
     const absl::Status status = read(&settings);
     if (!status.ok()) return status;
   }

@@ -4,17 +4,23 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "planner/size.h"
 #include "planner/units.h"
 
 namespace ebbtide {
 
 struct Settings {
-  std::optional<Bytes> budget;  // EBBTIDE_BUDGET for the CPU; none: record only
+  // EBBTIDE_BUDGET. One size without a device is in both: it is the CPU's until
+  // the program uses a CUDA device, and then that of each of these.
+  std::optional<Bytes> budget;             // of the CPU
+  std::vector<DeviceBudget> cuda_budgets;  // devices "cuda", "cuda:N" and ""
   std::string spill_dir;        // EBBTIDE_SPILL_DIR, $TMPDIR; empty: no spill
   bool spill_required = false;  // the user named it
   Bytes spill_limit{int64_t{1} << 60};  // EBBTIDE_SPILL_LIMIT
+  std::optional<Bytes> host_budget;     // EBBTIDE_HOST_BUDGET: pinned memory
   std::string record;                   // EBBTIDE_RECORD=FILE[,max=SIZE]
   Bytes record_limit{int64_t{1} << 30};
   std::string report;         // EBBTIDE_REPORT
@@ -30,6 +36,9 @@ struct Settings {
   // step that comes again, whatever its memory and its time.
   std::optional<uint64_t> test_plans;
 };
+
+// Whether the environment asks for anything at all.
+bool HasWork(const Settings& settings);
 
 // Errors name the variable, its value and the expected form.
 absl::StatusOr<Settings> SettingsFromEnvironment();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hooks/device.h"
 #include "hooks/outside.h"
 
 namespace ebbtide {
@@ -40,7 +41,8 @@ at::Tensor MakeTensor(const c10::Storage& storage, const Geometry& geometry) {
 
 bool IsPlainTensor(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return false;
-  if (tensor.layout() != c10::kStrided || !tensor.device().is_cpu()) {
+  if (tensor.layout() != c10::kStrided ||
+      tensor.device().type() != Device::Get().type()) {
     return false;
   }
   static const c10::DispatchKeySet kForeign(
@@ -91,6 +93,7 @@ int AddStorage(const c10::Storage& storage, Tape* tape) {
       c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(
           impl));
   added.bytes = storage.nbytes();
+  added.device = Device::IndexOf(storage);
   tape->by_identity[impl] = index;
   return index;
 }

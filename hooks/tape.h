@@ -15,6 +15,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/Storage.h>
+#include <c10/core/Stream.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/SmallVector.h>
 
@@ -56,9 +57,9 @@ void SetGeometry(const at::Tensor& tensor, Geometry* geometry);
 // A detached tensor of that geometry over `storage`.
 at::Tensor MakeTensor(const c10::Storage& storage, const Geometry& geometry);
 
-// A dense strided CPU tensor whose bytes and geometry are the whole truth about
-// it: not a subclass, not traced, not functional. That it is lazily conjugated
-// or negated is among the keys of its geometry.
+// A dense strided tensor of the managed device whose bytes and geometry are the
+// whole truth about it: not a subclass, not traced, not functional. That it is
+// lazily conjugated or negated is among the keys of its geometry.
 bool IsPlainTensor(const at::Tensor& tensor);
 
 // A tensor argument: index of its storage, or -1 for an undefined tensor.
@@ -81,6 +82,7 @@ struct TapeOp {
   absl::Span<Argument> arguments;  // by Tape::AddArguments
   // Storage written by output i (flattened), -1 where it is a view or nothing.
   c10::SmallVector<int, 4> outputs;
+  int device = 0;  // index of the one it ran on
   // Generator state before the op, of `generator` (undefined: the default one).
   at::Tensor random_state;
   at::Generator generator;
@@ -114,6 +116,7 @@ struct TapeStorage {
   c10::weak_intrusive_ptr<c10::StorageImpl> identity{
       c10::intrusive_ptr<c10::StorageImpl>()};
   size_t bytes = 0;
+  int device = 0;  // index of the one it lies on
   // Ops that wrote it, in order; the first one made it. Empty for externals
   // (parameters, inputs, whatever no observed op produced).
   c10::SmallVector<int, 2> writers;
@@ -152,6 +155,8 @@ struct TapeStorage {
   // file, or neither (then a recipe rebuilds it).
   c10::Storage data;
   std::shared_ptr<SpillSlot> spill;
+  // Streams whose queued work may touch `data` (hooks/stream_order.h).
+  c10::SmallVector<c10::Stream, 1> streams;
   // A plan brings it back, as long as it is followed.
   bool returns = false;
 
@@ -212,6 +217,7 @@ struct TapeStage {
 };
 
 struct Tape {
+  int device = 0;  // index of the one on which its pair began
   std::vector<TapeOp> ops;
   std::vector<std::vector<Argument>> argument_blocks;  // none ever moves
   std::vector<TapeStorage> storages;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "hooks/device.h"
 #include "hooks/replay.h"
 
 namespace ebbtide {
@@ -55,8 +56,10 @@ int FindOverwritten(const Tape& tape, int op, const c10::Storage& bytes) {
   }
   const c10::Storage overwritten(storage.identity.lock());
   if (!overwritten || overwritten.nbytes() != bytes.nbytes()) return -1;
+  const c10::Storage before = Device::Get().OnHost(overwritten);
+  const c10::Storage saved = Device::Get().OnHost(bytes);
   const bool equal =
-      std::memcmp(overwritten.data(), bytes.data(), bytes.nbytes()) == 0;
+      std::memcmp(before.data(), saved.data(), saved.nbytes()) == 0;
   return equal ? index : -1;
 }
 

@@ -3,10 +3,20 @@
 #include <cstring>
 #include <utility>
 
-#include "allocator/torch_cpu_allocator.h"
+#include "hooks/device.h"
 #include "hooks/replay.h"
 
 namespace ebbtide {
+
+namespace {
+
+// Where a dense tensor begins, given the bytes of its storage.
+const char* BytesOf(const at::Tensor& tensor, const c10::Storage& bytes) {
+  return static_cast<const char*>(bytes.data()) +
+         tensor.storage_offset() * tensor.itemsize();
+}
+
+}  // namespace
 
 bool BitwiseEqual(const at::Tensor& a, const at::Tensor& b) {
   if (a.defined() != b.defined()) return false;
@@ -19,7 +29,9 @@ bool BitwiseEqual(const at::Tensor& a, const at::Tensor& b) {
   const bool dense = a.is_non_overlapping_and_dense();
   const at::Tensor x = dense ? a : a.contiguous();
   const at::Tensor y = dense ? b : b.contiguous();
-  return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+  const c10::Storage x_bytes = Device::Get().OnHost(x.storage());
+  const c10::Storage y_bytes = Device::Get().OnHost(y.storage());
+  return std::memcmp(BytesOf(x, x_bytes), BytesOf(y, y_bytes), x.nbytes()) == 0;
 }
 
 namespace {
@@ -51,7 +63,8 @@ Tensors RunFilled(const Tape& tape, const TapeOp& op,
     if (!WritesFirst(op, index)) {
       return c10::Storage(storage.identity.lock());
     }
-    return preimage ? preimage : NewStorage(storage.bytes);
+    return preimage ? preimage
+                    : Device::Get().Allocate(storage.bytes, storage.device);
   });
 }
 

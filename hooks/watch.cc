@@ -2,19 +2,19 @@
 
 #include <algorithm>
 
-#include "allocator/host_allocator.h"
+#include "hooks/device.h"
 #include "hooks/run_log.h"
 
 namespace ebbtide {
 namespace {
-
-Ledger& TheLedger() { return HostAllocator::Global().ledger(); }
 
 Bytes Size(const TapeStorage& storage) {
   return Bytes{static_cast<int64_t>(storage.bytes)};
 }
 
 }  // namespace
+
+Ledger& Watch::ledger() const { return Device::Get().ledger(device_); }
 
 double Watch::Since(int64_t begin, double own) const {
   const double elapsed = static_cast<double>(NowNanos() - begin);
@@ -23,6 +23,8 @@ double Watch::Since(int64_t begin, double own) const {
 
 void Watch::BeginPair(Tape* tape) {
   tape_ = tape;
+  device_ = tape->device;
+  queued_.Restart(tape, device_);
   held_.clear();
   seen_ = 0;
   step_began_ = NowNanos();
@@ -30,19 +32,21 @@ void Watch::BeginPair(Tape* tape) {
 }
 
 void Watch::BeginOp() {
-  TheLedger().BeginWindow();
-  other_ = TheLedger().WindowPeakOther();
-  saved_ = TheLedger().WindowPeak() - other_;
+  ledger().BeginWindow();
+  other_ = ledger().WindowPeakOther();
+  saved_ = ledger().WindowPeak() - other_;
   own_ = residency_.own_nanoseconds();
   began_ = NowNanos();
+  queued_.Begin();
 }
 
 void Watch::EndOp(int index) {
   TapeOp& op = tape_->ops[index];
   op.nanoseconds = Since(began_, own_);
+  queued_.End(QueuedTimes::What::kOp, index);
   // What the op itself has saved is among the rest until it ends.
-  op.other = std::max(TheLedger().WindowPeakOther(),
-                      TheLedger().WindowPeak() - saved_);
+  op.other =
+      std::max(ledger().WindowPeakOther(), ledger().WindowPeak() - saved_);
   RunLog::Global().AddSpan(SpanKind::kForward, op.info->name, began_, {});
   Bytes made{};
   for (int output : op.outputs) {
@@ -72,8 +76,10 @@ void Watch::CloseStage() {
   if (tape_->stages.empty()) return;
   TapeStage& stage = tape_->stages.back();
   RunLog::Global().AddSpan(SpanKind::kBackward, stage.name, began_, {});
-  stage.during = TheLedger().WindowPeakOther();
+  stage.during = ledger().WindowPeakOther();
   stage.nanoseconds = Since(began_, own_);
+  queued_.End(QueuedTimes::What::kStage,
+              static_cast<int>(tape_->stages.size()) - 1);
   NoteReleased(kStageInstant + static_cast<int>(tape_->stages.size()) - 1);
 }
 
@@ -83,8 +89,8 @@ int Watch::Ask(int storage, const torch::autograd::Node* node) {
     TapeStage& stage = tape_->stages.emplace_back();
     stage.node = node;
     stage.name = node == nullptr ? "outside backward" : node->name();
-    TheLedger().BeginWindow();
-    stage.before = TheLedger().WindowPeakOther();
+    ledger().BeginWindow();
+    stage.before = ledger().WindowPeakOther();
     began_ = NowNanos();
     own_ = residency_.own_nanoseconds();
   }
@@ -97,11 +103,12 @@ int Watch::Ask(int storage, const torch::autograd::Node* node) {
 
 void Watch::EndBackward() {
   CloseStage();
-  TheLedger().BeginWindow();
+  ledger().BeginWindow();
 }
 
 void Watch::EndStep() {
-  tail_ = TheLedger().WindowPeakOther();
+  queued_.Finish();
+  tail_ = ledger().WindowPeakOther();
   step_nanoseconds_ = Since(step_began_, step_own_);
 }
 

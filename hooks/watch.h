@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "hooks/queued_times.h"
 #include "hooks/residency.h"
 #include "hooks/tape.h"
 #include "planner/profile.h"
@@ -25,6 +26,8 @@ class Watch {
   void EndOp(int op);
   // A saved tensor of the tape is asked for. Returns the stage it belongs to.
   int Ask(int storage, const torch::autograd::Node* node);
+  // It was given. What it took to bring it back is not the stage's.
+  void Give() { queued_.Begin(); }
   void EndBackward();
   // The next pair begins: what was measured in between is the tail.
   void EndStep();
@@ -34,13 +37,16 @@ class Watch {
   double step_nanoseconds() const { return step_nanoseconds_; }
 
  private:
+  Ledger& ledger() const;
   void CloseStage();
   void NoteReleased(int instant);
   // Nanoseconds since `begin` less what ebbtide itself took in the meantime.
   double Since(int64_t begin, double own) const;
 
   const Residency& residency_;
+  QueuedTimes queued_;
   Tape* tape_ = nullptr;
+  int device_ = 0;
   std::vector<int> held_;  // storages that somebody else may hold
   int seen_ = 0;           // storages looked at for `held_`
   int64_t began_ = 0;

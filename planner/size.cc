@@ -12,6 +12,7 @@
 namespace ebbtide {
 namespace {
 
+constexpr double kAutoShare = 0.9;
 constexpr double kMost = static_cast<double>(int64_t{1} << 60);
 
 struct Unit {
@@ -135,6 +136,31 @@ absl::StatusOr<std::vector<DeviceBudget>> ParseBudget(absl::string_view text) {
     budgets.push_back(std::move(budget));
   }
   return budgets;
+}
+
+const Amount* AmountForCuda(const std::vector<DeviceBudget>& budgets,
+                            int index) {
+  const std::string name = absl::StrCat("cuda:", index);
+  const Amount* of_all = nullptr;
+  for (const DeviceBudget& budget : budgets) {
+    if (budget.device == name) return &budget.amount;
+    if (budget.device.empty() || budget.device == "cuda") {
+      of_all = &budget.amount;
+    }
+  }
+  return of_all;
+}
+
+Bytes Resolve(const Amount& amount, Bytes total, Bytes free) {
+  switch (amount.kind) {
+    case Amount::Kind::kBytes:
+      return amount.bytes;
+    case Amount::Kind::kShare:
+      return Bytes{static_cast<int64_t>(amount.share * Count(total))};
+    case Amount::Kind::kAuto:
+      break;
+  }
+  return Bytes{static_cast<int64_t>(kAutoShare * Count(free))};
 }
 
 std::string FormatSize(Bytes bytes) {

@@ -40,6 +40,15 @@ struct DeviceBudget {
 // stands alone.
 absl::StatusOr<std::vector<DeviceBudget>> ParseBudget(absl::string_view text);
 
+// What is said of the CUDA device of that index: by its own name, or else of
+// all; nullptr: nothing.
+const Amount* AmountForCuda(const std::vector<DeviceBudget>& budgets,
+                            int index);
+
+// What `amount` is of a device that has `total`, of which `free` are nobody's.
+// "auto" leaves a tenth of those to everybody else.
+Bytes Resolve(const Amount& amount, Bytes total, Bytes free);
+
 // "1.50 GiB", "12 B": for people, not for reading back.
 std::string FormatSize(Bytes bytes);
 

@@ -35,6 +35,12 @@ def parser(description: str, steps: int) -> argparse.ArgumentParser:
     p.add_argument("--size", choices=["small", "full"], default="full")
     p.add_argument("--batch", type=int, default=None, help="default that of the size")
     p.add_argument(
+        "--device",
+        choices=["cpu", "cuda"],
+        default="cpu",
+        help="cuda: without cuDNN, and attention as plain products",
+    )
+    p.add_argument(
         "--checkpoint",
         action="store_true",
         help="run every block through torch.utils.checkpoint",
@@ -44,12 +50,16 @@ def parser(description: str, steps: int) -> argparse.ArgumentParser:
 
 
 def start(p: argparse.ArgumentParser) -> argparse.Namespace:
-    """Reads the command line, then sets threads and seed."""
+    """Reads the command line, then sets threads, seed and kernels."""
     args = p.parse_args()
     if args.steps is None:
         args.steps = args.full_steps if args.size == "full" else 6
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
+    if args.device == "cuda":
+        torch.backends.cudnn.enabled = False
+        torch.backends.cuda.enable_flash_sdp(False)
+        torch.backends.cuda.enable_mem_efficient_sdp(False)
     return args
 
 
@@ -69,10 +79,12 @@ def standard_library_text(limit: int = 2_000_000) -> Tensor:
     return torch.frombuffer(text[:limit], dtype=torch.uint8)
 
 
-def text_batch(text: Tensor, batch: int, length: int) -> tuple[Tensor, Tensor]:
+def text_batch(
+    text: Tensor, batch: int, length: int, device: str = "cpu"
+) -> tuple[Tensor, Tensor]:
     """Random windows of the text and the same windows one byte further on."""
     begins = torch.randint(len(text) - length - 1, (batch,)).tolist()
-    rows = torch.stack([text[b : b + length + 1] for b in begins]).long()
+    rows = torch.stack([text[b : b + length + 1] for b in begins]).long().to(device)
     return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
 
 
@@ -91,14 +103,16 @@ def tensors_of(value: Any) -> Iterator[Tensor]:
 def state_hash(model: nn.Module, optimizer: torch.optim.Optimizer) -> str:
     """SHA-256 of everything the next step would depend on."""
     digest = hashlib.sha256()
+    device = next(model.parameters()).device
     state = [
         dict(model.named_parameters()),
         dict(model.named_buffers()),
         optimizer.state_dict(),
         torch.rand(1),
+        torch.rand(1, device=device) if device.type == "cuda" else None,
     ]
     for tensor in tensors_of(state):
-        flat = tensor.detach().contiguous().reshape(-1)
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy().data)
     return digest.hexdigest()
 

@@ -25,7 +25,9 @@ class Translator(nn.Module):
         self.head = nn.Linear(width, VOCABULARY)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+        mask = nn.Transformer.generate_square_subsequent_mask(
+            target.shape[1], device=target.device
+        )
         y = self.transformer(
             self.tokens(source) + self.positions,
             self.tokens(target) + self.positions,
@@ -39,7 +41,7 @@ def train(args: argparse.Namespace) -> None:
     width, heads, layers, batch, length = SHAPES[args.size]
     batch = args.batch or batch
     text = standard_library_text()
-    model = Translator(width, heads, layers, length)
+    model = Translator(width, heads, layers, length).to(args.device)
     if args.checkpoint:
         halves = (model.transformer.encoder, model.transformer.decoder)
         for layer in [layer for half in halves for layer in half.layers]:
@@ -48,9 +50,9 @@ def train(args: argparse.Namespace) -> None:
     log = Log()
     for _ in range(args.steps):
         log.begin()
-        source, _ = text_batch(text, batch, length)
+        source, _ = text_batch(text, batch, length, args.device)
         wanted = source.flip(1)
-        begin = torch.full((batch, 1), BEGIN)
+        begin = torch.full((batch, 1), BEGIN, device=args.device)
         logits = model(source, torch.cat([begin, wanted[:, :-1]], dim=1))
         loss = F.cross_entropy(logits.flatten(0, 1), wanted.flatten())
         optimizer.zero_grad(set_to_none=True)

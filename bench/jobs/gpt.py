@@ -82,7 +82,7 @@ class GPT(nn.Module):
             nn.init.normal_(module.weight, std=0.02)
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        positions = torch.arange(tokens.shape[1])
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.dropout(self.tokens(tokens) + self.positions(positions))
         for block in self.blocks:
             x = block(x)
@@ -90,10 +90,10 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def evaluate(model: GPT, text: Tensor, shape: Shape) -> float:
+def evaluate(model: GPT, text: Tensor, shape: Shape, device: str) -> float:
     model.eval()
     with torch.no_grad():
-        loss = model(*text_batch(text, shape.batch, shape.length))
+        loss = model(*text_batch(text, shape.batch, shape.length, device))
     model.train()
     return loss.item()
 
@@ -104,7 +104,7 @@ def train(args: argparse.Namespace) -> None:
     text = standard_library_text()
     held_out = len(text) // 10
     training, validation = text[:-held_out], text[-held_out:]
-    model = GPT(shape)
+    model = GPT(shape).to(args.device)
     if args.checkpoint:
         for block in model.blocks:
             checkpointed(block)
@@ -114,7 +114,8 @@ def train(args: argparse.Namespace) -> None:
         log.begin()
         total = 0.0
         for _ in range(args.accumulate):
-            loss = model(*text_batch(training, shape.batch, shape.length))
+            batch = text_batch(training, shape.batch, shape.length, args.device)
+            loss = model(*batch)
             loss = loss / args.accumulate
             loss.backward()
             total += loss.item()
@@ -123,7 +124,7 @@ def train(args: argparse.Namespace) -> None:
         optimizer.zero_grad(set_to_none=True)
         log.step(total)
         if step % args.evaluate_every == args.evaluate_every - 1:
-            log.evaluation(evaluate(model, validation, shape))
+            log.evaluation(evaluate(model, validation, shape, args.device))
     log.finish(model, optimizer)
 
 

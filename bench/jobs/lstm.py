@@ -41,7 +41,7 @@ def train(args: argparse.Namespace) -> None:
     width, layers, batch, length = SHAPES[args.size]
     batch = args.batch or batch
     text = standard_library_text()
-    model = Writer(width, layers)
+    model = Writer(width, layers).to(args.device)
     if args.checkpoint:
         for layer in model.layers:
             checkpointed(layer)
@@ -49,7 +49,7 @@ def train(args: argparse.Namespace) -> None:
     log = Log()
     for _ in range(args.steps):
         log.begin()
-        tokens, targets = text_batch(text, batch, length)
+        tokens, targets = text_batch(text, batch, length, args.device)
         loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

@@ -77,7 +77,7 @@ def images(batch: int, pixels: int) -> tuple[Tensor, Tensor]:
 def train(args: argparse.Namespace) -> None:
     depths, width, batch, pixels = SHAPES[args.size]
     batch = args.batch or batch
-    model = ResNet(args.depths or depths, width)
+    model = ResNet(args.depths or depths, width).to(args.device)
     if args.checkpoint:
         for block in model.blocks:
             checkpointed(block)
@@ -85,7 +85,7 @@ def train(args: argparse.Namespace) -> None:
     log = Log()
     for _ in range(args.steps):
         log.begin()
-        x, labels = images(batch, pixels)
+        x, labels = (t.to(args.device) for t in images(batch, pixels))
         loss = F.cross_entropy(model(x), labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

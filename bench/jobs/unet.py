@@ -67,7 +67,7 @@ def scenes(batch: int, pixels: int) -> tuple[Tensor, Tensor]:
 def train(args: argparse.Namespace) -> None:
     width, levels, batch, pixels = SHAPES[args.size]
     batch = args.batch or batch
-    model = UNet(width, levels)
+    model = UNet(width, levels).to(args.device)
     if args.checkpoint:
         for block in [*model.down, *model.up]:
             checkpointed(block)
@@ -75,7 +75,7 @@ def train(args: argparse.Namespace) -> None:
     log = Log()
     for _ in range(args.steps):
         log.begin()
-        x, mask = scenes(batch, pixels)
+        x, mask = (t.to(args.device) for t in scenes(batch, pixels))
         loss = F.cross_entropy(model(x), mask)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

@@ -45,7 +45,7 @@ class ViT(nn.Module):
 def train(args: argparse.Namespace) -> None:
     width, heads, layers, patch, batch, pixels = SHAPES[args.size]
     batch = args.batch or batch
-    model = ViT(width, heads, layers, patch, pixels)
+    model = ViT(width, heads, layers, patch, pixels).to(args.device)
     if args.checkpoint:
         for layer in model.layers:
             checkpointed(layer)
@@ -53,7 +53,7 @@ def train(args: argparse.Namespace) -> None:
     log = Log()
     for _ in range(args.steps):
         log.begin()
-        x, labels = images(batch, pixels)
+        x, labels = (t.to(args.device) for t in images(batch, pixels))
         loss = F.cross_entropy(model(x), labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()

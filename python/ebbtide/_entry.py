@@ -44,23 +44,62 @@ def running_core() -> ctypes.CDLL | None:
 
 
 def _open_core() -> None:
-    library = _LIBRARIES / "libebbtide.so"
     mark = sys.modules.get(_MARK)
-    if mark is not None and getattr(mark, "path", None) == library:
+    if mark is not None and getattr(mark, "folder", None) == _LIBRARIES:
         return
     built_for = (_LIBRARIES / "torch_version").read_text().strip()
     running = sys.modules["torch"].__version__
     if _minor(running) != _minor(built_for):
-        _say_off(f"built for torch {_minor(built_for)}, this is torch {running}")
+        why = f"built for torch {_minor(built_for)}, this is torch {running}"
+        if mark is None and _names_cuda(os.environ):
+            sys.modules[_MARK] = types.ModuleType(_MARK)
+            _plug_in(why)
+        elif mark is None:
+            _say_off(why)
         return
-    core = ctypes.CDLL(str(library), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+    core = ctypes.CDLL(str(_library()), mode=os.RTLD_NOW | os.RTLD_LOCAL)
     if mark is None:
         mark = types.ModuleType(_MARK)
-        mark.__dict__["path"] = library
+        mark.__dict__["folder"] = _LIBRARIES
         sys.modules[_MARK] = mark
     # Nonzero: the core has said why in its own line.
     if core.ebbtide_start(b"environment") == 0:
         mark.__dict__["core"] = core
+
+
+def _library() -> Path:
+    """The form of the core for this torch."""
+    plain = _LIBRARIES / "libebbtide.so"
+    if sys.modules["torch"].version.cuda is None:
+        return plain
+    cuda = _LIBRARIES / "libebbtide_cuda.so"
+    if plain.exists() and not cuda.exists():
+        _say("built for a torch without CUDA: CUDA memory is left alone")
+        return plain
+    return cuda
+
+
+def _names_cuda(environment: "os._Environ[str] | dict[str, str]") -> bool:
+    """Whether a CUDA device is given a budget, and not just whatever is used."""
+    parts = environment.get("EBBTIDE_BUDGET", "").split(",")
+    return any(part.strip().startswith("cuda") for part in parts)
+
+
+def _plug_in(why: str) -> None:
+    """Holds CUDA to its budget in a torch that the core was not built for.
+
+    Only where it was asked for by name: without torch's own allocator there are
+    no statistics, which programs may ask for.
+    """
+    memory = sys.modules["torch"].cuda.memory
+    library = _LIBRARIES / "libebbtide_pluggable.so"
+    memory.change_current_allocator(
+        memory.CUDAPluggableAllocator(str(library), "ebbtide_alloc", "ebbtide_free")
+    )
+    _say(
+        f"{why}: CUDA is held to its budget by {library.name}, "
+        "without eviction, cache and statistics"
+    )
 
 
 def _minor(version: str) -> str:
@@ -68,5 +107,8 @@ def _minor(version: str) -> str:
 
 
 def _say_off(why: str) -> None:
-    line = " ".join(why.split())
-    print(f"ebbtide: off: {line}", file=sys.stderr, flush=True)
+    _say("off: " + " ".join(why.split()))
+
+
+def _say(line: str) -> None:
+    print(f"ebbtide: {line}", file=sys.stderr, flush=True)

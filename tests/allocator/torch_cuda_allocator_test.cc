@@ -5,6 +5,8 @@
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 
+#include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -41,12 +43,25 @@ bool Evict(c10::DeviceIndex device, Bytes needed, bool) {
   return true;
 }
 
+std::string Explain(c10::DeviceIndex device, Bytes wanted) {
+  EXPECT_EQ(device, kDevice);
+  return wanted == MiB(30) ? "and a line below" : "";
+}
+
 class TorchCudaAllocatorTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     cudasim_set_capacity(uint64_t{1} << 30);
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
-    ASSERT_TRUE(CudaAllocator::Install(&Evict).ok());
+    c10::DataPtr before = Allocate(MiB(5));
+    ASSERT_TRUE(
+        CudaAllocator::Install({.relieve = &Evict, .explain = &Explain}).ok());
+    // What is older than ours is in the books.
+    EXPECT_EQ(Books().ledger().live(), MiB(5));
+    EXPECT_EQ(Books().reserved(), Reserved());
+    EXPECT_GT(Reserved(), MiB(5));
+    before = {};
+    native::emptyCache();
   }
   void TearDown() override {
     All() = {};
@@ -108,6 +123,27 @@ TEST_F(TorchCudaAllocatorTest, WithNothingLeftTheErrorIsTheNativeOne) {
   EXPECT_NE(Allocate(MiB(60)).get(), nullptr);
 }
 
+// The words of the error that a request of so many bytes ends with.
+std::string ErrorOf(const std::function<void()>& request) {
+  try {
+    request();
+  } catch (const c10::OutOfMemoryError& error) {
+    return error.what_without_backtrace();
+  }
+  return "none";
+}
+
+TEST_F(TorchCudaAllocatorTest, BelowTheNativeTextStandsWhatThePolicyTells) {
+  CudaAllocator::SetBudget(kDevice, MiB(25));
+  const std::string told = ErrorOf([] { Allocate(MiB(30)); });
+  const std::string native = ErrorOf([] { Allocate(MiB(31)); });
+  EXPECT_THAT(native, testing::StartsWith("CUDA out of memory. Tried to"));
+  EXPECT_THAT(native, testing::HasSubstr("25.00 MiB allowed"));
+  EXPECT_THAT(native, testing::Not(testing::HasSubstr("\n")));
+  EXPECT_THAT(told, testing::StartsWith("CUDA out of memory. Tried to"));
+  EXPECT_THAT(told, testing::EndsWith("\nand a line below"));
+}
+
 TEST_F(TorchCudaAllocatorTest, ABudgetOfWholeSegmentsCanBeUsedUp) {
   CudaAllocator::SetBudget(kDevice, MiB(62));
   const c10::DataPtr held = Allocate(MiB(40));
@@ -146,7 +182,7 @@ TEST_F(TorchCudaAllocatorTest, TheProgramsFractionStays) {
 }
 
 TEST_F(TorchCudaAllocatorTest, ItIsDoneOnceAndSeenWhenItIsUndone) {
-  EXPECT_EQ(CudaAllocator::Install(&Evict).code(),
+  EXPECT_EQ(CudaAllocator::Install({}).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(CudaAllocator::IsInPlace());
   native::CUDAAllocator* const ours = native::allocator.exchange(nullptr);

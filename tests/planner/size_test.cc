@@ -72,6 +72,25 @@ TEST(SizeTest, ReadsBudgetsPerDevice) {
   EXPECT_THAT(Refusal("cpu=1GiB,"), HasSubstr("a size such as"));
 }
 
+TEST(SizeTest, WhatIsSaidOfOneDeviceGoesBeforeWhatIsSaidOfAll) {
+  const auto budgets = ParseBudget("cuda:1=2GiB,cuda=1GiB,cpu=3GiB");
+  ASSERT_EQ(budgets.status(), absl::OkStatus());
+  EXPECT_EQ(AmountForCuda(*budgets, 0)->bytes, Bytes{int64_t{1} << 30});
+  EXPECT_EQ(AmountForCuda(*budgets, 1)->bytes, Bytes{int64_t{2} << 30});
+  EXPECT_EQ(AmountForCuda(*ParseBudget("7B"), 5)->bytes, Bytes{7});
+  EXPECT_EQ(AmountForCuda(*ParseBudget("cpu=7B"), 0), nullptr);
+  EXPECT_EQ(AmountForCuda(*ParseBudget("cuda:1=7B"), 11), nullptr);
+}
+
+TEST(SizeTest, AnAmountIsOfWhatTheDeviceHas) {
+  const auto amount = [](absl::string_view text) {
+    return Resolve((*ParseBudget(text))[0].amount, Bytes{1000}, Bytes{600});
+  };
+  EXPECT_EQ(amount("1200B"), Bytes{1200});
+  EXPECT_EQ(amount("25%"), Bytes{250});
+  EXPECT_EQ(amount("auto"), Bytes{540});
+}
+
 TEST(SizeTest, FormatsForPeople) {
   EXPECT_EQ(FormatSize(Bytes{12}), "12 B");
   EXPECT_EQ(FormatSize(Bytes{1536}), "1.50 KiB");

@@ -27,7 +27,8 @@ def package() -> Path:
 
 @pytest.fixture(scope="session")
 def core(package: Path) -> Path:
-    return installed(package / "lib" / "libebbtide.so")
+    """The form of it for the torch that is installed, which has CUDA."""
+    return installed(package / "lib" / "libebbtide_cuda.so")
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,11 @@ def preload(package: Path) -> Path:
 @pytest.fixture(scope="session")
 def mlp() -> Path:
     return installed(harness.ROOT / "build" / "release" / "bench" / "mlp")
+
+
+@pytest.fixture(scope="session")
+def mlp_cuda() -> Path:
+    return installed(harness.ROOT / "build" / "release" / "bench" / "mlp_cuda")
 
 
 @pytest.fixture

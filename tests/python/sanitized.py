@@ -47,15 +47,16 @@ def runtime(sanitizer: str) -> str:
 
 
 def package(sanitizer: str) -> Path:
-    """A folder with the installed package around the sanitized core."""
+    """A folder with the installed package around the sanitized libraries."""
     (installed,) = ROOT.glob(".venv/lib/python3*/site-packages/ebbtide")
     build = ROOT / "build" / f"{sanitizer}-core"
     folder = build / "python"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(installed, folder / "ebbtide")
-    core = folder / "ebbtide" / "lib" / "libebbtide.so"
-    core.unlink()
-    shutil.copy(build / "hooks" / "libebbtide.so", core)
+    for core in (folder / "ebbtide" / "lib").glob("libebbtide*.so"):
+        (built,) = build.glob(f"*/{core.name}")
+        core.unlink()
+        shutil.copy(built, core)
     return folder
 
 

@@ -15,7 +15,9 @@ IMPORT = [PYTHON, "-c", "import torch; print('imported', torch.ones(2).sum().ite
 LOADED = [
     PYTHON,
     "-c",
-    "import torch; print('libebbtide' in open('/proc/self/maps').read())",
+    "import re, torch;"
+    "maps = open('/proc/self/maps').read();"
+    "print(sorted(set(re.findall(r'libebbtide\\w*', maps))))",
 ]
 
 
@@ -50,13 +52,14 @@ def import_with(package: Path, **variables: str) -> tuple[str, list[str]]:
 def test_nothing_is_loaded_unless_asked(core: Path, variables: dict[str, str]) -> None:
     assert core.exists()
     done = run(LOADED, **variables)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
 def test_a_budget_loads_the_core(core: Path) -> None:
     assert core.exists()
     done = run(LOADED, EBBTIDE_BUDGET="8GiB")
-    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    expected = (0, "['libebbtide_cuda']\n")
+    assert (done.returncode, done.stdout) == expected, done.stderr
 
 
 def test_zero_does_not_disable() -> None:
@@ -64,15 +67,27 @@ def test_zero_does_not_disable() -> None:
 
 
 def test_a_missing_core_is_one_line(package_copy: Path) -> None:
-    (package_copy / "lib" / "libebbtide.so").unlink()
+    for core in ("libebbtide.so", "libebbtide_cuda.so"):
+        (package_copy / "lib" / core).unlink()
     output, errors = import_with(package_copy, EBBTIDE_BUDGET="1GiB")
     assert output == "imported 2.0\n"
     assert len(errors) == 1
-    assert re.match(r"ebbtide: off: .*libebbtide\.so", errors[0])
+    assert re.match(r"ebbtide: off: .*libebbtide_cuda\.so", errors[0])
+
+
+def test_a_core_without_cuda_is_used_and_said(package_copy: Path) -> None:
+    (package_copy / "lib" / "libebbtide_cuda.so").unlink()
+    output, errors = import_with(package_copy, EBBTIDE_BUDGET="1GiB")
+    assert output == "imported 2.0\n"
+    said, closing = errors
+    assert said == (
+        "ebbtide: built for a torch without CUDA: CUDA memory is left alone"
+    )
+    assert closing.startswith("ebbtide: nothing done")
 
 
 def test_a_core_that_cannot_be_opened_is_one_line(package_copy: Path) -> None:
-    (package_copy / "lib" / "libebbtide.so").write_bytes(b"no library")
+    (package_copy / "lib" / "libebbtide_cuda.so").write_bytes(b"no library")
     output, errors = import_with(package_copy, EBBTIDE_BUDGET="1GiB")
     assert output == "imported 2.0\n"
     assert len(errors) == 1

@@ -49,10 +49,20 @@ def test_it_exports_no_name(preload: Path) -> None:
     assert done.stdout == ""
 
 
-def test_the_core_exports_only_its_own_names(core: Path) -> None:
-    done = run(["nm", "-D", "--defined-only", core])
+@pytest.mark.parametrize(
+    ("library", "function"),
+    [
+        ("libebbtide.so", "ebbtide_start"),
+        ("libebbtide_cuda.so", "ebbtide_start"),
+        ("libebbtide_pluggable.so", "ebbtide_alloc"),
+    ],
+)
+def test_a_library_exports_only_its_own_names(
+    package: Path, library: str, function: str
+) -> None:
+    done = run(["nm", "-D", "--defined-only", package / "lib" / library])
     names = [line.split()[-1] for line in done.stdout.splitlines()]
-    assert "ebbtide_start" in names
+    assert function in names
     assert [name for name in names if not name.startswith("ebbtide_")] == []
 
 
@@ -82,6 +92,19 @@ def test_a_cpp_program_gives_the_same_result(mlp: Path, preload: Path) -> None:
     assert managed.same_result(plain)
     assert managed.live <= budget
     assert managed.report["over_budget_steps"] == 0
+
+
+def test_a_cpp_program_gets_the_core_for_its_torch(
+    mlp: Path, mlp_cuda: Path, preload: Path
+) -> None:
+    plain = harness.run([str(mlp), "--size", "small"])
+    for program, has_cuda in ((mlp, False), (mlp_cuda, True)):
+        managed = harness.run(
+            [str(program), "--size", "small"],
+            {"LD_PRELOAD": str(preload), "EBBTIDE_BUDGET": "8GiB"},
+        )
+        assert managed.same_result(plain)
+        assert ("cuda" in managed.report) == has_cuda
 
 
 def test_a_cpp_program_without_a_core_trains_on(

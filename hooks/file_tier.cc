@@ -1,6 +1,7 @@
-#include "hooks/host_tier.h"
+#include "hooks/file_tier.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/run_log.h"
@@ -31,45 +32,78 @@ c10::Storage NewSavedStorage(size_t bytes) {
   return NewStorage(bytes);
 }
 
-}  // namespace
-
-bool SpillSlot::Ended(const std::shared_ptr<Transfer>& transfer) {
+bool Ended(const std::shared_ptr<Transfer>& transfer) {
   const Transfer::State state = transfer->state();
   return state != Transfer::State::kQueued &&
          state != Transfer::State::kRunning;
 }
 
-SpillSlot::~SpillSlot() {
-  for (const auto& transfer : {write_, read_}) {
-    if (transfer != nullptr && !transfer->Cancel()) {
-      transfer->Wait().IgnoreError();  // nobody wants the result any more
-    }
-  }
-  // A child may still read what lies there.
-  if (*forks_ == forks_before_) file_->Give(extent_);
-}
+}  // namespace
 
-HostTier::HostTier(std::unique_ptr<SpillFile> file)
+class FileTier::Slot final : public SpillSlot {
+ public:
+  // `size` bytes are copied, of which a storage has the first `used`. `forks`:
+  // how often the process has forked, counted there.
+  Slot(SpillFile* file, Extent extent, Bytes size, size_t used,
+       absl::string_view what, const int* forks)
+      : file_(file),
+        extent_(extent),
+        size_(size),
+        used_(used),
+        what_(what),
+        forks_(forks),
+        forks_before_(*forks) {}
+
+  ~Slot() override {
+    for (const auto& transfer : {write_, read_}) {
+      if (transfer != nullptr && !transfer->Cancel()) {
+        transfer->Wait().IgnoreError();  // nobody wants the result any more
+      }
+    }
+    // A child may still read what lies there.
+    if (*forks_ == forks_before_) file_->Give(extent_);
+  }
+
+  bool IsWritten() const override { return Ended(write_); }
+  bool IsReading() const override { return read_ != nullptr; }
+
+ private:
+  friend class FileTier;
+
+  SpillFile* const file_;
+  const Extent extent_;
+  const Bytes size_;
+  const size_t used_;
+  const absl::string_view what_;
+  const int* const forks_;
+  const int forks_before_;
+  std::shared_ptr<Transfer> write_;
+  std::shared_ptr<Transfer> read_;
+  c10::Storage incoming_;
+};
+
+FileTier::FileTier(std::unique_ptr<SpillFile> file)
     : file_(std::move(file)),
       out_("ebbtide-out", kInFlight),
       back_("ebbtide-back", kInFlight) {
   TransferLane::Pair(out_, back_);
 }
 
-absl::StatusOr<std::unique_ptr<HostTier>> HostTier::Open(
+absl::StatusOr<std::unique_ptr<FileTier>> FileTier::Open(
     const std::string& directory, Bytes limit) {
   auto file = SpillFile::Open(directory, limit);
   if (!file.ok()) return file.status();
-  return std::unique_ptr<HostTier>(new HostTier(*std::move(file)));
+  return std::unique_ptr<FileTier>(new FileTier(*std::move(file)));
 }
 
-absl::StatusOr<std::shared_ptr<SpillSlot>> HostTier::StartWrite(
-    const c10::Storage& bytes, absl::string_view what) {
+absl::StatusOr<std::shared_ptr<SpillSlot>> FileTier::StartWrite(
+    const c10::Storage& bytes, absl::string_view what,
+    const std::optional<c10::Stream>& /*maker*/) {
   const Bytes size = CopySize(bytes);
   auto extent = file_->Take(size);
   if (!extent.ok()) return extent.status();
-  auto slot = std::make_shared<SpillSlot>(file_.get(), *extent, size,
-                                          bytes.nbytes(), what, &forks_);
+  auto slot = std::make_shared<Slot>(file_.get(), *extent, size, bytes.nbytes(),
+                                     what, &forks_);
   auto transfer = out_.Submit(size, [file = file_.get(), at = *extent,
                                      from = bytes.data(), size, what] {
     const LogSpan span(SpanKind::kOffload, what, Count(size));
@@ -77,18 +111,18 @@ absl::StatusOr<std::shared_ptr<SpillSlot>> HostTier::StartWrite(
   });
   if (!transfer.ok()) return transfer.status();
   slot->write_ = *std::move(transfer);
-  bytes_written_ += size;
   return slot;
 }
 
-absl::Status HostTier::FinishWrite(SpillSlot* slot) {
-  return slot->write_->Wait();
+absl::Status FileTier::FinishWrite(SpillSlot* slot) {
+  return static_cast<Slot*>(slot)->write_->Wait();
 }
 
-absl::Status HostTier::StartRead(SpillSlot* slot) {
+absl::Status FileTier::StartRead(SpillSlot* started) {
   if (in_child_) {
     return absl::FailedPreconditionError("a child of fork has no lanes");
   }
+  auto* const slot = static_cast<Slot*>(started);
   slot->incoming_ = NewSavedStorage(slot->used_);
   auto transfer =
       back_.Submit(slot->size_, [file = file_.get(), at = slot->extent_,
@@ -102,13 +136,14 @@ absl::Status HostTier::StartRead(SpillSlot* slot) {
   return absl::OkStatus();
 }
 
-void HostTier::CancelRead(SpillSlot* slot) {
+void FileTier::CancelRead(SpillSlot* cancelled) {
+  auto* const slot = static_cast<Slot*>(cancelled);
   if (!slot->read_->Cancel()) slot->read_->Wait().IgnoreError();
   slot->read_.reset();
   slot->incoming_ = c10::Storage();
 }
 
-absl::StatusOr<c10::Storage> HostTier::ReadInChild(const SpillSlot& slot) {
+absl::StatusOr<c10::Storage> FileTier::ReadInChild(const Slot& slot) {
   c10::Storage bytes = NewSavedStorage(slot.used_);
   const absl::Status read =
       file_->Read(slot.extent_, bytes.mutable_data(), slot.size_);
@@ -116,7 +151,8 @@ absl::StatusOr<c10::Storage> HostTier::ReadInChild(const SpillSlot& slot) {
   return bytes;
 }
 
-absl::StatusOr<c10::Storage> HostTier::FinishRead(SpillSlot* slot) {
+absl::StatusOr<c10::Storage> FileTier::FinishRead(SpillSlot* finished) {
+  auto* const slot = static_cast<Slot*>(finished);
   if (in_child_) return ReadInChild(*slot);
   if (slot->read_ == nullptr) {
     const absl::Status started = StartRead(slot);
@@ -130,11 +166,7 @@ absl::StatusOr<c10::Storage> HostTier::FinishRead(SpillSlot* slot) {
   return bytes;
 }
 
-double HostTier::WriteBandwidth() const { return Measured(out_); }
-double HostTier::ReadBandwidth() const { return Measured(back_); }
-
-double HostTier::CostPerByte() const {
-  return 1e9 / WriteBandwidth() + 1e9 / ReadBandwidth();
-}
+double FileTier::WriteBandwidth() const { return Measured(out_); }
+double FileTier::ReadBandwidth() const { return Measured(back_); }
 
 }  // namespace ebbtide

@@ -1,0 +1,239 @@
+#include "hooks/cuda_device.h"
+
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "allocator/torch_cuda_allocator.h"
+#include "hooks/cuda_tier.h"
+#include "hooks/guarded.h"
+
+namespace ebbtide {
+namespace {
+
+// What the native allocator rounds a request up to.
+constexpr size_t kRounding = 512;
+
+std::atomic<bool (*)(const Pressure&)> relieve_in_use = nullptr;
+
+c10::Device At(int index) {
+  return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+cudaStream_t Native(const c10::Stream& stream) {
+  return c10::cuda::CUDAStream(stream).stream();
+}
+
+struct EventMark final : TimeMark {
+  explicit EventMark(CudaEvent taken) : event(std::move(taken)) {}
+  const CudaEvent event;
+};
+
+void Check(const absl::Status& status) {
+  TORCH_CHECK(status.ok(), "ebbtide: ", std::string(status.message()));
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(const CudaApi* api, int devices)
+    : Device(c10::DeviceType::CUDA, /*is_async=*/true,
+             c10::DispatchKey::AutogradCUDA, c10::DispatchKey::AutocastCUDA),
+      api_(*api),
+      run_peaks_(devices) {
+  for (int i = 0; i < devices; ++i) {
+    ledgers_.push_back(
+        &CudaAllocator::Books(static_cast<c10::DeviceIndex>(i)).ledger());
+    events_.push_back(CudaEvents::Create(api, i));
+  }
+}
+
+bool CudaDevice::Relieve(c10::DeviceIndex device, Bytes needed,
+                         bool is_locked) {
+  const auto relieve = relieve_in_use.load();
+  return relieve != nullptr &&
+         relieve({.device = device, .needed = needed, .is_locked = is_locked});
+}
+
+absl::Status CudaDevice::Install(const Settings& /*settings*/,
+                                 const Callbacks& callbacks) {
+  CudaAllocator::SetFreeObserver(&BeforeFree);
+  relieve_in_use = callbacks.relieve;
+  return absl::OkStatus();
+}
+
+int CudaDevice::CurrentIndex() const { return c10::cuda::current_device(); }
+
+Bytes CudaDevice::StepPeak(int index) const {
+  return CudaAllocator::Books(index).ReservedPeak();
+}
+
+Bytes CudaDevice::RunPeak(int index) const {
+  return std::max(run_peaks_[index], StepPeak(index));
+}
+
+void CudaDevice::ResetPeak(int index) {
+  run_peaks_[index] = RunPeak(index);
+  CudaAllocator::Books(index).ResetPeak();
+  ledger(index).ResetPeak();
+}
+
+// Small blocks and others lie in different segments.
+bool CudaDevice::MakesRoom(Bytes freed, Bytes wanted) const {
+  constexpr Bytes kSmall{1 << 20};
+  return freed >= wanted && (freed <= kSmall) == (wanted <= kSmall);
+}
+
+Bytes CudaDevice::SizeOnDevice(size_t bytes) const {
+  return Bytes{
+      static_cast<int64_t>((bytes + kRounding - 1) / kRounding * kRounding)};
+}
+
+c10::Storage CudaDevice::Allocate(size_t bytes, int index) {
+  const c10::DeviceGuard there(At(index));
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes,
+                      c10::cuda::CUDACachingAllocator::get(),
+                      /*resizable=*/true);
+}
+
+int CudaDevice::ExchangeFill(int byte) {
+  return CudaAllocator::ExchangeFill(byte);
+}
+
+bool CudaDevice::IsReclaimable(const c10::Storage& storage) const {
+  return CudaAllocator::IsNative(storage.data_ptr()) &&
+         !CudaAllocator::Books(storage.device().index())
+              .IsPrivate(storage.data());
+}
+
+void CudaDevice::SeeFree(const c10::Storage& storage) {
+  CudaAllocator::ObserveFree(
+      &storage.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks());
+}
+
+void CudaDevice::Copy(void* to, const void* from, size_t bytes,
+                      cudaMemcpyKind kind, const c10::Stream& stream) {
+  const CudaScope scope(api_, stream.device_index());
+  Check(CudaStatus(api_,
+                   api_.memcpy_async(to, from, bytes, kind, Native(stream)),
+                   "cudaMemcpyAsync"));
+}
+
+c10::Storage CudaDevice::OnHost(const c10::Storage& bytes) {
+  if (!bytes.device().is_cuda()) return bytes;
+  c10::Storage here(c10::Storage::use_byte_size_t(), bytes.nbytes(),
+                    c10::GetCPUAllocator(), /*resizable=*/false);
+  if (bytes.nbytes() == 0) return here;
+  const c10::Stream stream = CurrentStream(bytes.device().index());
+  Copy(here.mutable_data(), bytes.data(), bytes.nbytes(),
+       cudaMemcpyDeviceToHost, stream);
+  const CudaScope scope(api_, stream.device_index());
+  Check(CudaStatus(api_, api_.stream_synchronize(Native(stream)),
+                   "cudaStreamSynchronize"));
+  return here;
+}
+
+c10::Storage CudaDevice::CopyOf(const c10::Storage& bytes) {
+  const int index = bytes.device().index();
+  c10::Storage copy = Allocate(bytes.nbytes(), index);
+  if (bytes.nbytes() == 0) return copy;
+  Copy(copy.mutable_data(), bytes.data(), bytes.nbytes(),
+       cudaMemcpyDeviceToDevice, CurrentStream(index));
+  return copy;
+}
+
+at::Generator CudaDevice::DefaultGenerator(int index) {
+  return at::cuda::detail::getDefaultCUDAGenerator(
+      static_cast<c10::DeviceIndex>(index));
+}
+
+// Not by set_state, which also forgets the dropout states of cuDNN.
+void CudaDevice::SetState(const at::Tensor& state, at::Generator* generator) {
+  if (!generator->device().is_cuda()) return generator->set_state(state);
+  struct {
+    uint64_t seed;
+    uint64_t offset;
+  } words;
+  TORCH_CHECK(state.nbytes() == sizeof(words), "ebbtide: a CUDA generator has ",
+              state.nbytes(), " bytes of state, not ", sizeof(words));
+  std::memcpy(&words, state.const_data_ptr(), sizeof(words));
+  auto* const philox = generator->get<at::CUDAGeneratorImpl>();
+  if (philox->current_seed() != words.seed) {
+    philox->set_current_seed(words.seed);
+  }
+  philox->set_philox_offset_per_thread(words.offset);
+}
+
+c10::Stream CudaDevice::CurrentStream(int index) {
+  return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(index))
+      .unwrap();
+}
+
+void CudaDevice::Order(const c10::Stream& before, const c10::Stream& after) {
+  if (before == after) return;
+  const CudaScope scope(api_, before.device_index());
+  auto event = events_[before.device_index()]->Take(CudaEvent::Use::kOrder);
+  Check(event.status());
+  Check(event->Record(Native(before)));
+  Check(event->OrderBefore(Native(after)));
+}
+
+void CudaDevice::KeepFor(const c10::Storage& storage,
+                         const c10::Stream& stream) {
+  c10::cuda::CUDACachingAllocator::recordStream(storage.data_ptr(),
+                                                c10::cuda::CUDAStream(stream));
+}
+
+bool CudaDevice::IsUsed() {
+  return c10::cuda::CUDACachingAllocator::get()->initialized();
+}
+
+std::unique_ptr<TimeMark> CudaDevice::MarkTime(int index) {
+  if (!IsUsed()) return nullptr;
+  const c10::Stream stream = CurrentStream(index);
+  const CudaScope scope(api_, index);
+  auto event = events_[index]->Take(CudaEvent::Use::kTiming);
+  if (!event.ok() || !event->Record(Native(stream)).ok()) return nullptr;
+  return std::make_unique<EventMark>(*std::move(event));
+}
+
+std::optional<double> CudaDevice::NanosecondsBetween(const TimeMark& begin,
+                                                     const TimeMark& end,
+                                                     bool wait) {
+  const CudaEvent& from = static_cast<const EventMark&>(begin).event;
+  const CudaEvent& to = static_cast<const EventMark&>(end).event;
+  const CudaScope scope(api_);
+  const cudaError_t reached = wait ? to.Wait() : to.Query();
+  if (reached != cudaSuccess) return std::nullopt;
+  float milliseconds = 0;
+  const absl::Status known = CudaStatus(
+      api_, api_.event_elapsed_time(&milliseconds, from.get(), to.get()),
+      "cudaEventElapsedTime");
+  if (!known.ok()) return std::nullopt;
+  return double{milliseconds} * 1e6;
+}
+
+bool CudaDevice::IsCapturing() {
+  if (!IsUsed()) return false;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t result = api_.stream_is_capturing(
+      c10::cuda::getCurrentCUDAStream().stream(), &status);
+  // Asked of the default stream, an error says that another one is capturing.
+  if (result != cudaSuccess) CudaStatus(api_, result, "").IgnoreError();
+  return result != cudaSuccess || status != cudaStreamCaptureStatusNone;
+}
+
+absl::StatusOr<std::unique_ptr<HostTier>> CudaDevice::OpenTier(
+    const Settings& settings) {
+  if (settings.spill_dir.empty()) return std::unique_ptr<HostTier>();
+  return std::make_unique<CudaTier>(&api_, settings.host_budget);
+}
+
+}  // namespace ebbtide

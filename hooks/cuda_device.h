@@ -1,0 +1,79 @@
+// CUDA devices (hooks/device.h): tensors lie where PyTorch's own caching
+// allocator puts them, whose reserved bytes are held to a budget per device
+// (allocator/torch_cuda_allocator.h); pinned memory is the tier below.
+//
+// Nothing here makes a context: what needs one runs when the program has made
+// tensors.
+#ifndef EBBTIDE_HOOKS_CUDA_DEVICE_H_
+#define EBBTIDE_HOOKS_CUDA_DEVICE_H_
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "allocator/cuda_api.h"
+#include "allocator/cuda_events.h"
+#include "allocator/host_allocator.h"
+#include "hooks/device.h"
+
+namespace ebbtide {
+
+class CudaDevice final : public Device {
+ public:
+  // CudaAllocator has to be in place.
+  CudaDevice(const CudaApi* api, int devices);
+
+  // For CudaAllocator::Policy; false before Install.
+  static bool Relieve(c10::DeviceIndex device, Bytes needed, bool is_locked);
+
+  int CurrentIndex() const override;
+  absl::Status Install(const Settings& settings,
+                       const Callbacks& callbacks) override;
+  Bytes StepPeak(int index) const override;
+  Bytes RunPeak(int index) const override;
+  void ResetPeak(int index) override;
+  bool MakesRoom(Bytes freed, Bytes wanted) const override;
+  Bytes SizeOnDevice(size_t bytes) const override;
+
+  c10::Storage Allocate(size_t bytes, int index) override;
+  int ExchangeFill(int byte) override;
+  bool IsReclaimable(const c10::Storage& storage) const override;
+  void SeeFree(const c10::Storage& storage) override;
+
+  c10::Storage OnHost(const c10::Storage& bytes) override;
+  c10::Storage CopyOf(const c10::Storage& bytes) override;
+
+  at::Generator DefaultGenerator(int index) override;
+  void SetState(const at::Tensor& state, at::Generator* generator) override;
+
+  c10::Stream CurrentStream(int index) override;
+  void Order(const c10::Stream& before, const c10::Stream& after) override;
+  void KeepFor(const c10::Storage& storage, const c10::Stream& stream) override;
+  std::unique_ptr<TimeMark> MarkTime(int index) override;
+  std::optional<double> NanosecondsBetween(const TimeMark& begin,
+                                           const TimeMark& end,
+                                           bool wait) override;
+  bool IsCapturing() override;
+
+  absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(
+      const Settings& settings) override;
+
+  // The native allocator's locks are its own, and a child has no device. But
+  // RAM may still be our allocator's.
+  void BeforeFork() override { HostAllocator::Global().BeforeFork(); }
+  void AfterFork() override { HostAllocator::Global().AfterFork(); }
+
+ private:
+  // The program has made tensors there: contexts exist.
+  static bool IsUsed();
+  void Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+            const c10::Stream& stream);
+
+  const CudaApi& api_;
+  std::vector<std::shared_ptr<CudaEvents>> events_;  // by index
+  std::vector<Bytes> run_peaks_;  // by index; of the steps that are over
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_CUDA_DEVICE_H_

@@ -1,0 +1,179 @@
+#include "hooks/cuda_start.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "allocator/torch_cuda_allocator.h"
+#include "hooks/cuda_device.h"
+#include "hooks/runtime.h"
+#include "planner/size.h"
+
+namespace ebbtide {
+namespace {
+
+using c10::DeviceIndex;
+
+struct State {
+  std::vector<DeviceBudget> budgets;
+  bool may_speak = false;
+  bool only_records = false;
+  pid_t process = 0;  // that was started; its children are not managed
+};
+State& TheState() {
+  static auto& state = *new State;
+  return state;
+}
+
+// Its tensors are managed from now on.
+void Manage(std::optional<Bytes> budget) {
+  const auto api = CudaApi::Loaded();
+  if (!api.ok()) return;
+  static CudaDevice& device = *new CudaDevice(*api, c10::cuda::device_count());
+  Runtime::Global().MoveTo(&device, budget);
+}
+
+// One size, without a device.
+bool IsUnnamed() {
+  return !TheState().budgets.empty() && TheState().budgets[0].device.empty();
+}
+
+bool IsChild() { return TheState().process != getpid(); }
+
+void Say(const std::string& line) {
+  if (!TheState().may_speak || IsChild()) return;
+  std::fprintf(stderr, "ebbtide: %s\n", line.c_str());
+}
+
+std::string NameOf(DeviceIndex device) {
+  return absl::StrCat("cuda:", static_cast<int>(device));
+}
+
+Bytes BudgetOf(DeviceIndex device, const CudaAllocator::Room& room) {
+  const Amount* const asked =
+      IsChild() ? nullptr : AmountForCuda(TheState().budgets, device);
+  if (asked == nullptr) {
+    if (TheState().only_records && !IsChild()) Manage(std::nullopt);
+    return kNoBudget;
+  }
+  const std::string name = NameOf(device);
+  // PyTorch then takes each block from the runtime, past its own allocator.
+  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) {
+    Say(absl::StrCat(name,
+                     " has no budget: PYTORCH_NO_CUDA_MEMORY_CACHING "
+                     "hides its memory"));
+    if (IsUnnamed()) Runtime::Global().LeaveCpu();
+    return kNoBudget;
+  }
+  if (!CudaAllocator::SeesBlocks()) {
+    if (IsUnnamed()) Runtime::Global().LeaveCpu();
+    Say(absl::StrCat(name,
+                     ": of the allocator cudaMallocAsync only statistics "
+                     "are seen; the budget is held by them"));
+  }
+  const Bytes ours = room.free + room.reserved;
+  const Bytes budget = Resolve(*asked, room.total, ours);
+  if (CudaAllocator::SeesBlocks()) Manage(std::min(budget, room.total));
+  if (budget > room.total) {
+    Say(absl::StrCat(name, " has ", FormatSize(room.total), ", not the ",
+                     FormatSize(budget),
+                     " of its budget; it may use all of it"));
+    return room.total;
+  }
+  if (room.reserved > budget) {
+    Say(absl::StrCat(name, ": ", FormatSize(room.reserved),
+                     " were reserved before ebbtide came, more than the budget "
+                     "of ",
+                     FormatSize(budget)));
+  } else if (budget > ours && budget < room.total) {
+    Say(absl::StrCat(name, ": only ", FormatSize(ours), " of the budget of ",
+                     FormatSize(budget),
+                     " are free; the rest is used by others"));
+  }
+  return budget;
+}
+
+std::string LiveByKind(const Ledger& ledger) {
+  const BytesByKind live = ledger.LiveByKind();
+  std::vector<std::string> kinds;
+  for (int kind = 0; kind < kKinds; ++kind) {
+    if (live[kind] == Bytes{0}) continue;
+    kinds.push_back(absl::StrCat(KindName(static_cast<Kind>(kind)), " ",
+                                 FormatSize(live[kind])));
+  }
+  return kinds.empty() ? "nothing" : absl::StrJoin(kinds, ", ");
+}
+
+std::string Explain(DeviceIndex device, Bytes wanted) {
+  const DeviceBooks& books = CudaAllocator::Books(device);
+  const Bytes budget = CudaAllocator::BudgetOf(device);
+  std::string text =
+      absl::StrCat("ebbtide: ", FormatSize(wanted), " were asked for on ",
+                   NameOf(device), ", whose budget is ", FormatSize(budget));
+  if (CudaAllocator::SeesBlocks()) {
+    const Bytes reserved = books.reserved();
+    const Bytes live = books.ledger().live();
+    absl::StrAppend(&text, "\nebbtide: alive: ", FormatSize(live), " (",
+                    LiveByKind(books.ledger()), "); the cache holds ",
+                    FormatSize(reserved - live), " more, ",
+                    FormatSize(books.idle()),
+                    " of it in segments that are empty");
+  }
+  const std::string floor = Runtime::Global().KnownFloor();
+  absl::StrAppend(&text, "\nebbtide: ",
+                  floor.empty() ? "the floor is not known yet; a smaller batch "
+                                  "lowers what is needed"
+                                : floor);
+  return text;
+}
+
+// Without a call to it, after which a child of fork could not use the device.
+bool HasDriver() { return dlopen("libcuda.so.1", RTLD_LAZY) != nullptr; }
+
+}  // namespace
+
+void StartCuda(const Settings& settings) {
+  State& state = TheState();
+  state.budgets = settings.cuda_budgets;
+  state.may_speak = settings.log != Settings::Log::kOff;
+  state.only_records = state.budgets.empty() && !settings.budget;
+  state.process = getpid();
+  const absl::Status installed =
+      CudaAllocator::Install({.relieve = &CudaDevice::Relieve,
+                              .budget = &BudgetOf,
+                              .explain = &Explain});
+  if (state.budgets.empty()) return;
+  if (!installed.ok()) {
+    Say(absl::StrCat("CUDA memory is left alone: ", installed.message()));
+  } else if (IsUnnamed() && HasDriver()) {
+    Runtime::Global().AwaitCuda();
+  }
+}
+
+CudaReport ReportCuda() {
+  CudaReport report;
+  report.allocator = c10::cuda::CUDACachingAllocator::get()->name();
+  report.is_ours = CudaAllocator::IsInPlace();
+  for (const DeviceIndex device : CudaAllocator::UsedDevices()) {
+    DeviceBooks& books = CudaAllocator::Books(device);
+    const Bytes budget = CudaAllocator::BudgetOf(device);
+    report.devices.push_back(
+        {.name = NameOf(device),
+         .budget = budget == kNoBudget ? Bytes{-1} : budget,
+         .reserved_peak = books.ReservedPeak(),
+         .peak = books.ledger().RunPeak()});
+  }
+  return report;
+}
+
+}  // namespace ebbtide

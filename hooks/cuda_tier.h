@@ -1,0 +1,65 @@
+// The tier below CUDA devices: pinned memory of our own (PinnedSlab), and two
+// streams of copies for each device (CudaLanes).
+//
+// The host hardly ever waits: FinishWrite and FinishRead order streams. Memory
+// is reserved and streams are made when the first copy needs them. A child of
+// fork has no devices: what has been moved away cannot be had there.
+#ifndef EBBTIDE_HOOKS_CUDA_TIER_H_
+#define EBBTIDE_HOOKS_CUDA_TIER_H_
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "allocator/cuda_api.h"
+#include "allocator/cuda_lanes.h"
+#include "allocator/pinned_slab.h"
+#include "hooks/host_tier.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+class CudaTier final : public HostTier {
+ public:
+  // `api` lives for ever. `asked`: the most host memory that may be taken, if
+  // anything has been said.
+  CudaTier(const CudaApi* api, std::optional<Bytes> asked)
+      : api_(*api), asked_(asked) {}
+
+  // ResourceExhausted where pinned memory is short, which may pass.
+  absl::StatusOr<std::shared_ptr<SpillSlot>> StartWrite(
+      const c10::Storage& bytes, absl::string_view what,
+      const std::optional<c10::Stream>& maker) override;
+  absl::Status FinishWrite(SpillSlot* slot) override;
+  absl::Status StartRead(SpillSlot* slot) override;
+  void CancelRead(SpillSlot* slot) override;
+  absl::StatusOr<c10::Storage> FinishRead(SpillSlot* slot) override;
+
+  void AfterForkInParent() override {}
+  void AfterForkInChild() override { in_child_ = true; }
+
+  double WriteBandwidth() const override;
+  double ReadBandwidth() const override;
+  Bytes used() const override;
+  Bytes in_flight() const override { return leaving_; }
+
+ private:
+  class Slot;
+
+  absl::StatusOr<CudaLanes*> LanesOf(int device);
+  double Bandwidth(CopyWay way) const;
+
+  const CudaApi& api_;
+  const std::optional<Bytes> asked_;
+  std::unique_ptr<PinnedSlab> slab_;
+  std::vector<std::unique_ptr<CudaLanes>> lanes_;  // by device
+  Bytes leaving_{};  // what copies out have not been finished of
+  bool in_child_ = false;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_CUDA_TIER_H_

@@ -1,0 +1,201 @@
+// The seam to the kind of device whose tensors are managed: what the rest of
+// hooks/ asks of it. There are two forms: the CPU (RAM is the device, a file
+// the tier below it) and CUDA (hooks/cuda_device.h; only in the library that is
+// linked to PyTorch's CUDA half).
+//
+// One form at a time is in use in a process. Devices of a kind are told apart
+// by their index; of the CPU there is one, 0.
+//
+// The work of an asynchronous device is queued on streams and runs later.
+// Memory belongs to the stream that was current when it was allocated: free
+// again, it may be handed out at once for work behind in that stream. So who
+// reads bytes that another stream makes, or frees bytes that another stream
+// reads, orders the two. What is queued here goes to the current stream of the
+// calling thread.
+//
+// Thread-safe, except where the runtime's lock is asked for. Nothing here may
+// be called in a child of fork but AfterFork.
+#ifndef EBBTIDE_HOOKS_DEVICE_H_
+#define EBBTIDE_HOOKS_DEVICE_H_
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/DeviceType.h>
+#include <c10/core/DispatchKey.h>
+#include <c10/core/Storage.h>
+#include <c10/core/Stream.h>
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/ledger.h"
+#include "hooks/host_tier.h"
+#include "hooks/settings.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+// Memory is short on a device.
+struct Pressure {
+  int device = 0;
+  Bytes needed{};
+  // PyTorch's allocator is locked by this thread: nothing may be waited for
+  // that might need it, and nothing be allocated.
+  bool is_locked = false;
+};
+
+// A place in the queue of a stream.
+struct TimeMark {
+  TimeMark() = default;
+  virtual ~TimeMark() = default;
+  TimeMark(const TimeMark&) = delete;
+  TimeMark& operator=(const TimeMark&) = delete;
+};
+
+class Device {
+ public:
+  // What the device asks of the runtime, on whichever thread it notices.
+  struct Callbacks {
+    // Frees something and returns true, or returns false: nothing is left. Must
+    // not throw.
+    bool (*relieve)(const Pressure& pressure);
+    // A request goes beyond the budget all the same. May throw to refuse it.
+    void (*on_overrun)(Bytes wanted, Bytes budget);
+  };
+
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  // The form in use.
+  static Device& Get() { return *in_use_.load(std::memory_order_relaxed); }
+  // Before anything else, or by Runtime::MoveTo; `device` lives for ever.
+  static void Use(Device* device) { in_use_ = device; }
+
+  c10::DeviceType type() const { return type_; }
+  bool is_async() const { return is_async_; }
+  c10::DispatchKey autograd_key() const { return autograd_key_; }
+  c10::DispatchKey autocast_key() const { return autocast_key_; }
+  // Index of the one that is current on this thread.
+  virtual int CurrentIndex() const = 0;
+  static int IndexOf(const c10::Storage& storage) {
+    return storage.device().index() < 0 ? 0 : storage.device().index();
+  }
+
+  // Begins to see the memory of its devices, and to hold it to the budgets of
+  // `settings`. Once; where it fails nothing has been changed.
+  virtual absl::Status Install(const Settings& settings,
+                               const Callbacks& callbacks) = 0;
+
+  // Nothing is held to a budget any more, where that ends here.
+  virtual void StopBounding() {}
+
+  // What is alive, by kind; its budget is the device's.
+  Ledger& ledger(int index) const { return *ledgers_[index]; }
+  // Highest of what the budget bounds since the last ResetPeak, which also
+  // begins a window of the ledger; and since the start.
+  virtual Bytes StepPeak(int index) const = 0;
+  virtual Bytes RunPeak(int index) const = 0;
+  virtual void ResetPeak(int index) = 0;
+  // Whether a request for `wanted` finds room where so much has been freed.
+  virtual bool MakesRoom(Bytes freed, Bytes wanted) const {
+    return freed >= wanted;
+  }
+  // What so many bytes take.
+  virtual Bytes SizeOnDevice(size_t bytes) const = 0;
+
+  // Uninitialised bytes, resizable as those of new tensors are. Throws
+  // c10::OutOfMemoryError.
+  virtual c10::Storage Allocate(size_t bytes, int index) = 0;
+  // From now on, what this thread allocates is filled with that byte; -1: not.
+  // Returns what held before.
+  virtual int ExchangeFill(int byte) = 0;
+  // Whether freeing the storage gives its bytes back, for anyone to use.
+  virtual bool IsReclaimable(const c10::Storage& storage) const = 0;
+
+  // From now on BeforeFree (hooks/guarded.h) is called with the storage's
+  // present block when it is freed.
+  virtual void SeeFree(const c10::Storage& storage) = 0;
+
+  // The bytes, as the work queued so far leaves them, where the host can read
+  // them: the storage itself, or a copy. May block.
+  virtual c10::Storage OnHost(const c10::Storage& bytes) = 0;
+  // A copy on the device. Throws as Allocate.
+  virtual c10::Storage CopyOf(const c10::Storage& bytes) = 0;
+  // Storage over bytes of the device that it does not own.
+  c10::Storage Borrow(void* block, size_t bytes, int index) const;
+
+  // Generators. A state is what its get_state gives.
+  virtual at::Generator DefaultGenerator(int index) = 0;
+  // With the generator's lock held.
+  virtual void SetState(const at::Tensor& state, at::Generator* generator) = 0;
+
+  // Of asynchronous devices only: the current stream of this thread there; the
+  // work that is queued on `after` from now on runs after what is queued on
+  // `before` now; the block, once it is free, stays away from others until what
+  // is queued on `stream` then has run.
+  virtual c10::Stream CurrentStream(int index) = 0;
+  virtual void Order(const c10::Stream& before, const c10::Stream& after) = 0;
+  virtual void KeepFor(const c10::Storage& storage,
+                       const c10::Stream& stream) = 0;
+  // Behind what is queued on the current stream of the device; nullptr where
+  // that cannot be had.
+  virtual std::unique_ptr<TimeMark> MarkTime(int index) = 0;
+  // How long the work between two marks of one device took; nullopt where
+  // nobody knows, or not yet (`wait`: blocks until it is known).
+  virtual std::optional<double> NanosecondsBetween(const TimeMark& begin,
+                                                   const TimeMark& end,
+                                                   bool wait) = 0;
+  // Work on the current stream is being captured, not run: nothing may be
+  // queued there, and what is saved belongs to the capture.
+  virtual bool IsCapturing() = 0;
+
+  // The tier below, by the settings; nullptr where they forbid one.
+  virtual absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(
+      const Settings& settings) = 0;
+
+  // For pthread_atfork.
+  virtual void BeforeFork() = 0;
+  virtual void AfterFork() = 0;
+
+ protected:
+  Device(c10::DeviceType type, bool is_async, c10::DispatchKey autograd_key,
+         c10::DispatchKey autocast_key)
+      : type_(type),
+        is_async_(is_async),
+        autograd_key_(autograd_key),
+        autocast_key_(autocast_key) {}
+
+  std::vector<Ledger*> ledgers_;  // by index; complete once it is installed
+
+ private:
+  static inline std::atomic<Device*> in_use_ = nullptr;
+
+  const c10::DeviceType type_;
+  const bool is_async_;
+  const c10::DispatchKey autograd_key_;
+  const c10::DispatchKey autocast_key_;
+};
+
+// What this thread allocates on the device is filled with one byte while it
+// lives.
+class AllocationFill {
+ public:
+  explicit AllocationFill(uint8_t byte)
+      : outer_(Device::Get().ExchangeFill(byte)) {}
+  ~AllocationFill() { Device::Get().ExchangeFill(outer_); }
+  AllocationFill(const AllocationFill&) = delete;
+  AllocationFill& operator=(const AllocationFill&) = delete;
+
+ private:
+  const int outer_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_DEVICE_H_

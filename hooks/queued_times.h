@@ -1,0 +1,50 @@
+// Times of ops and backward ops on a device whose work is queued: marks are put
+// around each in its stream, and looked at when the work has run. Until then
+// the tape has the time that the host took.
+//
+// Under the runtime's lock.
+#ifndef EBBTIDE_HOOKS_QUEUED_TIMES_H_
+#define EBBTIDE_HOOKS_QUEUED_TIMES_H_
+
+#include <deque>
+#include <memory>
+
+#include "hooks/device.h"
+#include "hooks/tape.h"
+
+namespace ebbtide {
+
+class QueuedTimes {
+ public:
+  enum class What { kOp, kStage };
+
+  // Of another tape from now on. What had not run by now stays as it is.
+  void Restart(Tape* tape, int device);
+
+  // What is queued between the two, on the current stream of the caller, is the
+  // op or the stage with that index. A second Begin replaces the first.
+  void Begin();
+  void End(What what, int index);
+
+  // Takes over the times of what has run. Finish waits for all of it.
+  void Poll() { Take(/*wait=*/false); }
+  void Finish() { Take(/*wait=*/true); }
+
+ private:
+  struct Span {
+    What what = What::kOp;
+    int index = 0;
+    std::unique_ptr<TimeMark> begin;
+    std::unique_ptr<TimeMark> end;
+  };
+  void Take(bool wait);
+
+  Tape* tape_ = nullptr;
+  int device_ = 0;
+  std::unique_ptr<TimeMark> begin_;
+  std::deque<Span> spans_;  // in the order of their ends
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_QUEUED_TIMES_H_
