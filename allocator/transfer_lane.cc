@@ -61,6 +61,7 @@ struct LaneCore : std::enable_shared_from_this<LaneCore> {
       std::make_shared<std::atomic<bool>>(false);
   Rate alone;
   Rate contended;
+  Rate recent;
 };
 
 // Under the mutex.
@@ -100,9 +101,13 @@ void LaneCore::Run(Transfer& transfer) {
   const std::chrono::duration<double> took = Clock::now() - begin;
   const bool other_after = *other_busy;
   *busy = false;
-  if (transfer.status_.ok() && other_before == other_after) {
-    Rate& rate = other_before ? contended : alone;
-    rate.Add(Count(transfer.bytes_), std::max(took.count(), 1e-9));
+  if (transfer.status_.ok()) {
+    const double bytes = Count(transfer.bytes_);
+    const double seconds = std::max(took.count(), 1e-9);
+    recent.Add(bytes, seconds);
+    if (other_before == other_after) {
+      (other_before ? contended : alone).Add(bytes, seconds);
+    }
   }
   if (transfer.callback_) {
     try {
@@ -205,6 +210,10 @@ Bytes TransferLane::in_flight() const {
 }
 
 double TransferLane::Bandwidth() const { return core_->alone.per_second(); }
+
+double TransferLane::RecentBandwidth() const {
+  return core_->recent.per_second();
+}
 
 double TransferLane::ContendedBandwidth() const {
   return core_->contended.per_second();

@@ -89,6 +89,8 @@ class TransferLane {
   // lane. 0 until there was one.
   double Bandwidth() const;
   double ContendedBandwidth() const;
+  // Of all of them, as they came.
+  double RecentBandwidth() const;
 
   // Makes two lanes each other's "other lane"; before the first Submit.
   static void Pair(TransferLane& a, TransferLane& b);

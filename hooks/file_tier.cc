@@ -16,8 +16,8 @@ constexpr double kAssumedBandwidth = 500e6;
 constexpr Bytes kInFlight{64 << 20};
 
 double Measured(const TransferLane& lane) {
-  if (lane.ContendedBandwidth() > 0) return lane.ContendedBandwidth();
-  return lane.Bandwidth() > 0 ? lane.Bandwidth() : kAssumedBandwidth;
+  const double measured = lane.RecentBandwidth();
+  return measured > 0 ? measured : kAssumedBandwidth;
 }
 
 // Whole pages where the block has them, for O_DIRECT.

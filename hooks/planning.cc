@@ -71,9 +71,16 @@ void Planning::Shared::PriceAll(const Request& request) {
   const Profile& profile = request.measured.profile;
   for (const auto& plan : request.plans) {
     if (plan->outputs != request.bound.outputs) continue;
-    const auto simulation =
-        Simulate(profile, plan->plan.actions, request.options.budget,
+    // The job holds it to the peak that it was made for (Residency::Arrive);
+    // what was measured of other bytes may differ a little.
+    const int64_t peak = Count(plan->simulation.peak);
+    auto simulation =
+        Simulate(profile, plan->plan.actions, Bytes{peak + peak / 512},
                  plan->simulation.departures);
+    if (!simulation.ok()) {
+      simulation = Simulate(profile, plan->plan.actions, request.options.budget,
+                            plan->simulation.departures);
+    }
     if (!simulation.ok()) continue;
     auto priced = std::make_shared<TapePlan>(*plan);
     priced->plan.time = simulation->time;

@@ -185,9 +185,11 @@ TEST(TransferLaneTest, BandwidthTellsLonelyFromContendedCopies) {
     return absl::OkStatus();
   };
   EXPECT_EQ(down.Bandwidth(), 0);
+  EXPECT_EQ(down.RecentBandwidth(), 0);
   ASSERT_TRUE((*down.Submit(Bytes{2'000'000}, slow))->Wait().ok());
   // 2 MB in 20 ms or more.
   EXPECT_GT(down.Bandwidth(), 0);
+  EXPECT_EQ(down.RecentBandwidth(), down.Bandwidth());
   EXPECT_LE(down.Bandwidth(), 100e6);
   EXPECT_EQ(down.ContendedBandwidth(), 0);
 
