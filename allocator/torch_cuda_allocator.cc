@@ -12,21 +12,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "allocator/allocation_kind.h"
 #include "allocator/cuda_api.h"
+#include "allocator/torch_cuda_books.h"
 #include "allocator/torch_cuda_forward.h"
 
 namespace ebbtide {
 namespace {
 
 using c10::DeviceIndex;
-using c10::CachingDeviceAllocator::TraceEntry;
-
-constexpr int kMaxDevices = C10_COMPILE_TIME_MAX_GPUS;
 
 // Sizes of the native allocator (c10/core/AllocatorConfig.h): what it rounds a
 // request up to, and what it reserves for it where nothing cached fits.
-constexpr size_t kRounding = 512;
+constexpr size_t kRounding = kCudaRounding;
 constexpr size_t kSmallRequest = size_t{1} << 20;
 constexpr size_t kSmallSegment = size_t{2} << 20;
 constexpr size_t kMiddleRequest = size_t{10} << 20;
@@ -43,7 +40,6 @@ Bytes SegmentFor(size_t size) {
 }
 
 struct DeviceState {
-  DeviceBooks books;
   std::atomic<int64_t> budget = Count(kNoBudget);
   std::atomic<bool> has_been_asked_for = false;  // the budget, of the policy
   std::atomic<double> user_fraction = 1;
@@ -54,14 +50,14 @@ struct DeviceState {
   std::atomic<bool> is_used = false;
 };
 
-std::array<DeviceState, kMaxDevices>& States() {
-  static auto& states = *new std::array<DeviceState, kMaxDevices>;
+std::array<DeviceState, kMaxCudaDevices>& States() {
+  static auto& states = *new std::array<DeviceState, kMaxCudaDevices>;
   return states;
 }
 
-void SetBudget(DeviceState* state, Bytes budget) {
-  state->books.ledger().SetBudget(budget);
-  state->budget = Count(budget);
+void SetBudget(DeviceIndex device, Bytes budget) {
+  BooksOf(device).ledger().SetBudget(budget);
+  States()[device].budget = Count(budget);
 }
 
 // The request that this thread is making, for what runs inside it.
@@ -96,56 +92,6 @@ bool Relieve(DeviceIndex device, Bytes needed, bool is_locked) {
   return relieved;
 }
 
-DeviceBooks::Pool PoolOf(const c10::MempoolId_t& id) {
-  return id == c10::MempoolId_t{0, 0} ? DeviceBooks::Pool::kCommon
-                                      : DeviceBooks::Pool::kPrivate;
-}
-
-// Runs under the native allocator's lock.
-void Note(const TraceEntry& entry) {
-  DeviceBooks& books = States()[entry.device_].books;
-  const auto* address = reinterpret_cast<const void*>(entry.addr_);
-  // Of blocks it tells what was asked for.
-  const Bytes size = RoundUp(entry.size_, kRounding);
-  const auto pool = PoolOf(entry.mempool_);
-  switch (entry.action_) {
-    case TraceEntry::ALLOC:
-      return books.OnAllocate(address, size, AllocationKind::Current());
-    case TraceEntry::FREE_COMPLETED:
-      return books.OnFree(address);
-    case TraceEntry::SEGMENT_ALLOC:
-      return books.OnSegment(address, size, pool);
-    case TraceEntry::SEGMENT_FREE:
-      return books.OnSegmentFreed(address);
-    case TraceEntry::SEGMENT_MAP:
-      return books.OnMapped(size);
-    case TraceEntry::SEGMENT_UNMAP:
-      return books.OnUnmapped(size);
-    default:
-      return;
-  }
-}
-
-// What was there before the trace was attached.
-void NoteSegment(const c10::CachingDeviceAllocator::SegmentInfo& segment) {
-  DeviceBooks& books = States()[segment.device].books;
-  size_t address = segment.address;
-  const Bytes size{static_cast<int64_t>(segment.total_size)};
-  if (segment.is_expandable) {
-    books.OnMapped(size);
-  } else {
-    books.OnSegment(reinterpret_cast<const void*>(address), size,
-                    PoolOf(segment.owner_private_pool_id));
-  }
-  for (const auto& block : segment.blocks) {
-    if (block.active) {
-      books.OnAllocate(reinterpret_cast<const void*>(address),
-                       RoundUp(block.requested_size, kRounding), Kind::kOther);
-    }
-    address += block.size;
-  }
-}
-
 // Asked by the native allocator, under its lock, where nothing cached fits.
 class OnMiss final : public c10::FreeMemoryCallback {
  public:
@@ -154,9 +100,10 @@ class OnMiss final : public c10::FreeMemoryCallback {
     DeviceState& state = States()[request.device];
     const Bytes budget{state.budget.load()};
     if (budget == kNoBudget) return false;
-    const Bytes more = state.books.reserved() + SegmentFor(request.size);
+    const DeviceBooks& books = BooksOf(request.device);
+    const Bytes more = books.reserved() + SegmentFor(request.size);
     // It gives idle segments back by itself before it fails.
-    if (more <= budget + state.books.idle()) return false;
+    if (more <= budget + books.idle()) return false;
     return Relieve(request.device, RoundUp(request.size, kRounding),
                    /*is_locked=*/true);
   }
@@ -187,7 +134,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     Attach();
     if (!sees_blocks_) return;
     const auto snapshot = inner->snapshot({0, 0}, /*include_traces=*/false);
-    for (const auto& segment : snapshot.segments) NoteSegment(segment);
+    for (const auto& segment : snapshot.segments) NoteBefore(segment);
   }
 
   static bool IsNative(native::CUDAAllocator* inner) {
@@ -247,7 +194,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   // Its trace says nothing of devices before they are initialised.
   void Attach() {
     if (sees_blocks_ && !attached_.exchange(true)) {
-      inner().attachAllocatorTraceTracker(&Note);
+      inner().attachAllocatorTraceTracker(&NoteTrace);
     }
   }
 
@@ -264,10 +211,10 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     const auto [free, total] = inner().getMemoryInfo(device);
     if (!state->has_been_asked_for.exchange(true) && policy.budget != nullptr) {
       ebbtide::SetBudget(
-          state,
+          device,
           policy.budget(device, {.total = Bytes{static_cast<int64_t>(total)},
                                  .free = Bytes{static_cast<int64_t>(free)},
-                                 .reserved = state->books.reserved()}));
+                                 .reserved = BooksOf(device).reserved()}));
     }
     SetFraction(device, total, state);
   }
@@ -285,7 +232,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   }
 
   bool WouldExceed(DeviceIndex device, const DeviceState& state, Bytes more) {
-    if (sees_blocks_) return state.books.ledger().WouldExceed(more);
+    if (sees_blocks_) return BooksOf(device).ledger().WouldExceed(more);
     const auto live = inner().getDeviceStats(device).allocated_bytes[0];
     return Bytes{live.current} + more > Bytes{state.budget.load()};
   }
@@ -370,7 +317,7 @@ bool CudaAllocator::SeesBlocks() {
 
 std::vector<DeviceIndex> CudaAllocator::UsedDevices() {
   std::vector<DeviceIndex> used;
-  for (int device = 0; device < kMaxDevices; ++device) {
+  for (int device = 0; device < kMaxCudaDevices; ++device) {
     if (States()[device].is_used) used.push_back(device);
   }
   return used;
@@ -379,7 +326,7 @@ std::vector<DeviceIndex> CudaAllocator::UsedDevices() {
 void CudaAllocator::SetBudget(DeviceIndex device, Bytes budget) {
   DeviceState& state = States()[device];
   state.has_been_asked_for = true;
-  ebbtide::SetBudget(&state, budget);
+  ebbtide::SetBudget(device, budget);
   state.is_settled = false;
 }
 
@@ -408,7 +355,7 @@ void CudaAllocator::ObserveFree(c10::DataPtr* data) {
 }
 
 DeviceBooks& CudaAllocator::Books(DeviceIndex device) {
-  return States()[device].books;
+  return BooksOf(device);
 }
 
 }  // namespace ebbtide

@@ -1,0 +1,31 @@
+// The books of the CUDA devices (allocator/device_books.h), kept from what
+// PyTorch's native caching allocator tells.
+#ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_BOOKS_H_
+#define EBBTIDE_ALLOCATOR_TORCH_CUDA_BOOKS_H_
+
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Device.h>
+#include <c10/cuda/CUDAMacros.h>
+
+#include <cstddef>
+
+#include "allocator/device_books.h"
+
+namespace ebbtide {
+
+inline constexpr int kMaxCudaDevices = C10_COMPILE_TIME_MAX_GPUS;
+
+// What the native allocator rounds a request up to.
+inline constexpr size_t kCudaRounding = 512;
+
+DeviceBooks& BooksOf(c10::DeviceIndex device);
+
+// An AllocatorTraceTracker: runs under the native allocator's lock.
+void NoteTrace(const c10::CachingDeviceAllocator::TraceEntry& entry);
+
+// What was there before the trace was attached.
+void NoteBefore(const c10::CachingDeviceAllocator::SegmentInfo& segment);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_TORCH_CUDA_BOOKS_H_
