@@ -55,9 +55,9 @@ header() {
       local roots=($torch $cuda)
       flags+=(-DNDEBUG -isystem "${roots[0]}" -isystem "${roots[1]}") ;;
     hooks/* | */torch_*)
-      # shellcheck disable=SC2206  # the pattern is meant to expand
-      local roots=($torch)
-      flags+=(-DNDEBUG -isystem "${roots[0]}"
+      # shellcheck disable=SC2206  # the patterns are meant to expand
+      local roots=($torch $cuda)
+      flags+=(-DNDEBUG -isystem "${roots[0]}" -isystem "${roots[1]}"
         -isystem "${roots[0]}/torch/csrc/api/include") ;;
     */cuda_* | */pinned_* | */fake_cuda.h)
       local cuda
