@@ -152,7 +152,7 @@ def test_a_budget_is_that_of_the_devices_it_names(
     done = budgeted(device, "uses", budget)
     devices = done.report["cuda"]["devices"]
     assert [devices[name]["budget"] for name in ("cuda:0", "cuda:1")] == [first, second]
-    assert done.report["budget"] == (GIB if budget == "cpu=1GiB" else -1)
+    assert done.report["budget"] == (GIB if budget == "cpu=1GiB" else first)
     assert done.lines == []
 
 
@@ -167,8 +167,7 @@ def test_what_is_loaded_before_the_device_is_used_has_no_budget(
 ) -> None:
     done = budgeted(device, "loads_and_moves", "64MiB", EBBTIDE_STRICT="1")
     assert done.lines == []
-    assert done.report["peak"] >= 128 * MIB
-    assert done.report["reason"] == "the budget is that of the CUDA devices"
+    assert done.report["budget"] == 64 * MIB
 
 
 def test_a_budget_above_the_card_is_one_line(device: Zygote) -> None:

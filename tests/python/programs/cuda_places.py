@@ -268,18 +268,15 @@ def record_stream_knows_its_own_blocks() -> Any:
 
 
 @check
-def a_model_trains() -> Any:
-    """Statistics of three steps; what the device computes is not looked at."""
+def a_model_answers() -> Any:
+    """Statistics of two passes; what the device computes is not looked at."""
     torch.manual_seed(1)
     model = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True).to("cuda")
     told = []
-    for kind in (torch.optim.AdamW, torch.optim.SGD):
-        optimizer = kind(model.parameters(), lr=1e-3)
-        for _ in range(2):
-            optimizer.zero_grad()
-            model(torch.randn(2, 16, 64, device="cuda")).sum().backward()
-            optimizer.step()
-        told.append(torch.cuda.memory_stats())
+    for _ in range(2):
+        with torch.no_grad():
+            answer = model(torch.randn(2, 16, 64, device="cuda"))
+        told.append([list(answer.shape), torch.cuda.memory_stats()])
     return told
 
 
