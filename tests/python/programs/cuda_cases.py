@@ -85,7 +85,8 @@ def retained_graph() -> list[str]:
         for _ in range(2):
             model.zero_grad()
             loss.backward(retain_graph=True)
-            found.append(bits(p.grad for p in model.parameters()))
+            grads = (p.grad for p in model.parameters())
+            found.append(bits(grad for grad in grads if grad is not None))
     return found
 
 
