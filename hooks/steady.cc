@@ -43,9 +43,10 @@ std::vector<int> CountInstants(const std::vector<SaveMark>& saves,
                                const MeasuredProfile& measured) {
   std::vector<int> counts;
   const int ops = measured.profile.ops.size();
+  size_t save = 0;  // the first one that is not before `op`
   for (int op = 0; op < ops; ++op) {
-    const int save = FirstSaveBehind(saves, op - 1);
-    counts.push_back(save < 0 ? saves.size() : save);
+    while (save < saves.size() && saves[save].op < op) ++save;
+    counts.push_back(save);
   }
   const int stages = measured.profile.stages.size();
   int count = saves.size();
@@ -84,6 +85,7 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
       CountInstants(steady->saves, numbers, measured);
   steady->room = RoomByInstant(counts, simulation);
   auto departure = simulation.departures.begin();
+  const int ops = measured.profile.ops.size();
   int op = -1;
   std::vector<int> due;
   for (const Action& action : plan.actions) {
@@ -92,7 +94,8 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
         op = action.index;
         break;
       case Action::Do::kBackward:
-        if (!AsksFor(numbers, measured, action.index)) break;
+        // Not counted: it asks for none of them.
+        if (counts[ops + action.index] == counts[ops + action.index + 1]) break;
         steady->restores.push_back(std::exchange(due, {}));
         break;
       case Action::Do::kOffload: {
