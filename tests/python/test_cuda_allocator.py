@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 
-import harness
+import simulator
 from run import PYTHON, run
 from same import Outcome, Zygote
 
-CUDASIM = harness.ROOT / "tests" / "cudasim"
-LIBRARIES = harness.ROOT / "build" / "release" / "tests" / "cudasim" / "lib"
-SONAMES = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcuda.so.1")
 GIB = 1 << 30
 MIB = 1 << 20
 
@@ -29,19 +26,18 @@ BUDGETS = {
 NATIVE = "CUDA out of memory. Tried to allocate "
 
 
-def simulator() -> dict[str, str]:
-    missing = [name for name in SONAMES if not (LIBRARIES / name).exists()]
-    assert missing == [], f"{LIBRARIES} lacks them; ./dev build makes it"
+def simulated() -> dict[str, str]:
+    simulator.check_built()
     return {
-        "LD_PRELOAD": ":".join(str(LIBRARIES / name) for name in SONAMES),
-        "PYTHONPATH": str(CUDASIM),
+        "LD_PRELOAD": simulator.PRELOAD,
+        "PYTHONPATH": str(simulator.FACE),
         "CUDASIM_DEVICES": "2",
     }
 
 
 @pytest.fixture(scope="module")
 def device() -> Iterator[Zygote]:
-    with Zygote(environment=simulator()) as process:
+    with Zygote(environment=simulated()) as process:
         yield process
 
 
@@ -51,7 +47,7 @@ def expandable() -> Iterator[Zygote]:
         "expandable_segments:True,garbage_collection_threshold:0.8,"
         "roundup_power2_divisions:4"
     )
-    environment = simulator() | {"PYTORCH_ALLOC_CONF": settings}
+    environment = simulated() | {"PYTORCH_ALLOC_CONF": settings}
     with Zygote(environment=environment) as process:
         yield process
 
@@ -293,7 +289,7 @@ def test_the_asynchronous_backend_is_seen_by_its_statistics() -> None:
         "try: torch.ones(2, device='cuda')\n"
         "except RuntimeError as error: print(str(error).splitlines()[0])\n"
     )
-    settings = simulator() | {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}
+    settings = simulated() | {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}
     plain, managed = (
         run([PYTHON, "-c", program], **settings, **more)
         for more in ({}, {"EBBTIDE_BUDGET": "cuda=1GiB"})

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import harness
+import simulator
 from run import PYTHON, our_lines, run
 
-CUDASIM = harness.ROOT / "tests" / "cudasim"
 PROGRAM = harness.ROOT / "tests" / "python" / "programs" / "cuda_cases.py"
 SCHEDULES = ("ontime", "late", "race")
 
@@ -17,10 +17,9 @@ SCHEDULES = ("ontime", "late", "race")
 def case(name: str, schedule: str, **variables: str) -> tuple[Any, list[str]]:
     done = run(
         [PYTHON, PROGRAM, schedule, name],
-        PYTHONPATH=str(CUDASIM),
+        PYTHONPATH=str(simulator.FACE),
         CUDASIM_DEVICES="2",
-        CUBLAS_WORKSPACE_CONFIG=":16:8",
-        CUBLASLT_WORKSPACE_SIZE="64",
+        **simulator.SMALL_WORKSPACES,
         **variables,
     )
     assert done.returncode == 0, done.stderr

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import harness
+import simulator
 from run import PYTHON, our_lines, run
 
-CUDASIM = harness.ROOT / "tests" / "cudasim"
 PROGRAM = harness.ROOT / "tests" / "python" / "programs" / "cuda_job.py"
 SCHEDULES = ("eager", "ontime", "late", "race", "random")
 FEW = ("late", "race")  # the two that find most
@@ -32,8 +32,6 @@ JOBS = {
     "encdec": (("--size", "full", "--steps", "3"), (0.2, 0.4, 0.6)),
     "lstm": (("--size", "full", "--steps", "2"), (0.2, 0.4, 0.6)),
 }
-# Libraries keep as little for themselves as they can.
-LIBRARIES = {"CUBLAS_WORKSPACE_CONFIG": ":16:8", "CUBLASLT_WORKSPACE_SIZE": "64"}
 
 
 @dataclasses.dataclass
@@ -49,8 +47,8 @@ class Trained:
 def train(name: str, schedule: str, environment: Mapping[str, str]) -> Trained:
     done = run(
         [PYTHON, PROGRAM, schedule, name, *JOBS[name][0]],
-        PYTHONPATH=f"{CUDASIM}:{harness.JOBS}",
-        **LIBRARIES,
+        PYTHONPATH=f"{simulator.FACE}:{harness.JOBS}",
+        **simulator.SMALL_WORKSPACES,
         **environment,
     )
     assert done.returncode == 0, done.stderr

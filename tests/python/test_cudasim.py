@@ -6,27 +6,23 @@ from typing import Any
 import pytest
 
 import harness
+import simulator
 from run import PYTHON, run
 
-CUDASIM = harness.ROOT / "tests" / "cudasim"
-LIBRARIES = harness.ROOT / "build" / "release" / "tests" / "cudasim" / "lib"
 PROGRAMS = harness.ROOT / "tests" / "python" / "programs"
-SONAMES = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcuda.so.1")
 SCHEDULES = ("eager", "ontime", "late", "race", "random")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
-    names = (*SONAMES, "libcudasim_exact.so")
-    missing = [name for name in names if not (LIBRARIES / name).exists()]
-    assert missing == [], f"{LIBRARIES} lacks them; ./dev build makes it"
+    simulator.check_built((*simulator.SONAMES, "libcudasim_exact.so"))
 
 
 def simulated(program: str, *arguments: str, allocator: str = "") -> Any:
     """What programs/cudasim_{program}.py prints, with two devices."""
     done = run(
         [PYTHON, PROGRAMS / f"cudasim_{program}.py", *arguments],
-        PYTHONPATH=f"{CUDASIM}:{harness.JOBS}:{PROGRAMS.parent}",
+        PYTHONPATH=f"{simulator.FACE}:{harness.JOBS}:{PROGRAMS.parent}",
         PYTORCH_ALLOC_CONF=allocator,
         CUDASIM_DEVICES="2",
     )
@@ -73,9 +69,8 @@ def test_torch_runs_on_the_device(allocator: str) -> None:
 
 
 def test_preloaded_libraries_stand_in_too() -> None:
-    preload = ":".join(str(LIBRARIES / name) for name in SONAMES)
     program = "import torch; print(torch.ones(3).to('cuda').cpu().tolist())"
-    done = run([PYTHON, "-c", program], LD_PRELOAD=preload)
+    done = run([PYTHON, "-c", program], LD_PRELOAD=simulator.PRELOAD)
     assert (done.returncode, done.stdout) == (0, "[1.0, 1.0, 1.0]\n"), done.stderr
 
 
@@ -89,9 +84,8 @@ def test_preloaded_libraries_stand_in_too() -> None:
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(variable: str, value: str) -> None:
-    program = (
-        f"import ctypes; ctypes.CDLL('{LIBRARIES}/libcudart.so.13').cudasim_mend()"
-    )
+    runtime = simulator.LIBRARIES / "libcudart.so.13"
+    program = f"import ctypes; ctypes.CDLL('{runtime}').cudasim_mend()"
     done = run([PYTHON, "-c", program], **{variable: value})
     assert done.returncode != 0
     assert f"{variable}={value}" in done.stderr

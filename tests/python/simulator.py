@@ -1,0 +1,21 @@
+"""Where the simulated CUDA device (tests/cudasim) lies, and how programs get it."""
+
+from collections.abc import Iterable
+
+import harness
+
+# For PYTHONPATH: its Python face, which loads it before torch.
+FACE = harness.ROOT / "tests" / "cudasim"
+LIBRARIES = harness.ROOT / "build" / "release" / "tests" / "cudasim" / "lib"
+SONAMES = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcuda.so.1")
+PRELOAD = ":".join(str(LIBRARIES / name) for name in SONAMES)
+# cuBLAS and cuBLASLt keep as little for themselves as they can.
+SMALL_WORKSPACES = {
+    "CUBLAS_WORKSPACE_CONFIG": ":16:8",
+    "CUBLASLT_WORKSPACE_SIZE": "64",
+}
+
+
+def check_built(names: Iterable[str] = SONAMES) -> None:
+    missing = [name for name in names if not (LIBRARIES / name).exists()]
+    assert missing == [], f"{LIBRARIES} lacks them; ./dev build makes it"
