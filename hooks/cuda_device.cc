@@ -91,6 +91,16 @@ bool CudaDevice::MakesRoom(Bytes freed, Bytes wanted) const {
   return freed >= wanted && (freed <= kSmall) == (wanted <= kSmall);
 }
 
+bool CudaDevice::FindsRoom(int index, Bytes wanted) const {
+  return CudaAllocator::FindsRoom(static_cast<c10::DeviceIndex>(index), wanted);
+}
+
+std::vector<int> CudaDevice::CheapestToClear(
+    int index, Bytes wanted, absl::Span<const Clearable> clearables) const {
+  return CudaAllocator::CheapestToClear(static_cast<c10::DeviceIndex>(index),
+                                        wanted, clearables);
+}
+
 Bytes CudaDevice::SizeOnDevice(size_t bytes) const {
   return Bytes{
       static_cast<int64_t>((bytes + kRounding - 1) / kRounding * kRounding)};

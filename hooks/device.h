@@ -33,6 +33,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "allocator/cached_segments.h"
 #include "allocator/ledger.h"
 #include "hooks/host_tier.h"
 #include "hooks/settings.h"
@@ -105,6 +107,18 @@ class Device {
   // Whether a request for `wanted` finds room where so much has been freed.
   virtual bool MakesRoom(Bytes freed, Bytes wanted) const {
     return freed >= wanted;
+  }
+  // Whether `wanted` bytes can be had without anything going for them.
+  virtual bool FindsRoom(int index, Bytes wanted) const {
+    return !ledger(index).WouldExceed(wanted);
+  }
+  // Where bytes lie in pieces, of which only whole ones are given back: the
+  // cheapest blocks to go for a request for `wanted`, by their index; none
+  // where it finds room, where no set of them would do, or where nobody knows.
+  virtual std::vector<int> CheapestToClear(
+      int /*index*/, Bytes /*wanted*/,
+      absl::Span<const Clearable> /*clearables*/) const {
+    return {};
   }
   // What so many bytes take.
   virtual Bytes SizeOnDevice(size_t bytes) const = 0;
