@@ -34,7 +34,6 @@ void Watch::BeginPair(Tape* tape) {
 void Watch::BeginOp() {
   ledger().BeginWindow();
   other_ = ledger().WindowPeakOther();
-  saved_ = ledger().WindowPeak() - other_;
   own_ = residency_.own_nanoseconds();
   began_ = NowNanos();
   queued_.Begin();
@@ -44,9 +43,7 @@ void Watch::EndOp(int index) {
   TapeOp& op = tape_->ops[index];
   op.nanoseconds = Since(began_, own_);
   queued_.End(QueuedTimes::What::kOp, index);
-  // What the op itself has saved is among the rest until it ends.
-  op.other =
-      std::max(ledger().WindowPeakOther(), ledger().WindowPeak() - saved_);
+  op.other = ledger().WindowPeakOther();
   RunLog::Global().AddSpan(SpanKind::kForward, op.info->name, began_, {});
   Bytes made{};
   for (int output : op.outputs) {

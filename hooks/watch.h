@@ -52,7 +52,6 @@ class Watch {
   int64_t began_ = 0;
   double own_ = 0;
   Bytes other_{};
-  Bytes saved_{};
   int64_t step_began_ = 0;
   double step_own_ = 0;
   Bytes tail_{};
