@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "hooks/outside.h"
-#include "hooks/recovery.h"
-#include "hooks/replay.h"
+#include "hooks/recipe.h"
 
 namespace ebbtide {
 namespace {
@@ -14,16 +13,10 @@ constexpr double kLeastCost = 2000;
 
 // Whether relying on the recipe needs bytes to be read now.
 bool TakesWitness(const Tape& tape, const Recipe& recipe) {
-  for (int index : recipe.ops) {
-    const TapeOp& op = tape.ops[index];
-    for (int i = 0; i < static_cast<int>(op.arguments.size()); ++i) {
-      if (!ReadsArgument(op, i)) continue;
-      for (const TensorArgument& t : op.arguments[i].tensors) {
-        if (t.storage >= 0 && TakesWitness(tape.storages[t.storage])) {
-          return true;
-        }
-      }
-    }
+  for (int op : recipe.ops) {
+    const bool none = ForEachRead(
+        tape, op, [&](int read) { return !TakesWitness(tape.storages[read]); });
+    if (!none) return true;
   }
   return false;
 }
@@ -43,9 +36,10 @@ void OfferVictims(const std::shared_ptr<Tape>& tape, const Pressure& pressure,
   for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
     const TapeStorage& storage = tape->storages[i];
     if (storage.device != pressure.device || !IsEvictable(storage)) continue;
-    // What was packed last is needed first.
-    const double ahead =
-        std::max(0.0, now - storage.needed_at) + kNear * tape->clock + 1;
+    // What was packed last is needed first, but for what a replay needs now.
+    const double until =
+        storage.awaited > 0 ? 0 : std::max(0.0, now - storage.needed_at);
+    const double ahead = until + kNear * tape->clock + 1;
     const double bytes = static_cast<double>(storage.bytes);
     const auto offer = [&](Victim::How how, double cost) {
       if (!choice->MayWin(bytes, ahead, cost + kLeastCost)) return;
@@ -61,7 +55,7 @@ void OfferVictims(const std::shared_ptr<Tape>& tape, const Pressure& pressure,
       continue;
     }
     if (spill_cost) offer(Victim::How::kSpill, bytes * *spill_cost);
-    if (storage.external) continue;
+    if (storage.external || storage.awaited > 0) continue;
     // No recipe costs less than the ops that wrote the storage.
     double own = kLeastCost;
     for (int writer : storage.writers) own += tape->ops[writer].nanoseconds;

@@ -10,6 +10,7 @@
 #include "hooks/device.h"
 #include "hooks/outside.h"
 #include "hooks/proving.h"
+#include "hooks/recipe.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
 #include "hooks/stream_order.h"
@@ -170,7 +171,8 @@ bool Residency::Relieve(const Pressure& pressure) {
 bool Residency::Drop(Tape* tape, int index) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
-  if (!IsEvictable(storage) || !FindRecipe(*tape, index)) return false;
+  if (!IsEvictable(storage) || storage.awaited > 0) return false;
+  if (!FindRecipe(*tape, index)) return false;
   storage.spill.reset();
   if (verify_) {
     UseHere(&storage);

@@ -52,6 +52,12 @@ void Runtime::Learn() {
   book.was_short = evicted;
   const bool is_recorded = steady_run_ == nullptr;
   if (is_recorded) KeepTimes(&book);
+  // One that is cut short shows too little to plan the whole ones by.
+  const size_t stages = tape_->stages.size();
+  if (stages > book.stages) {
+    if (book.stages > 0) book.DiscardPlans();
+    book.stages = stages;
+  }
   if (!settings_.budget) {
     // Times are the least so far: later profiles are better ones.
     if (streak_ > 1 && std::has_single_bit(++book.repeats)) TakeProfile(book);
@@ -63,7 +69,7 @@ void Runtime::Learn() {
   if (is_recorded) PriceCandidates(&book);
   const bool is_wanted = (evicted || settings_.test_plans) && book.pairs > 1 &&
                          book.plans == SignatureBook::Plans::kNone;
-  if (is_wanted && is_recorded) AskForPlan(&book);
+  if (is_wanted && is_recorded && stages == book.stages) AskForPlan(&book);
 }
 
 void Runtime::NoteStepTime(SignatureBook* book, bool evicted) {

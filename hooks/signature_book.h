@@ -34,6 +34,7 @@ struct SignatureBook {
   };
 
   int pairs = 0;            // that were complete
+  size_t stages = 0;        // of the longest backward
   uint64_t repeats = 0;     // of them, how many followed one of the same
   uint64_t successor = 0;   // signature of what came next the last time
   int64_t last_pair = 0;    // of the run
