@@ -104,7 +104,7 @@ class RecipeSearch {
       return (IsThere(input) && (relied_upon_ || HasItsVersion(input))) ||
              No(reader, "reads an input that is gone");
     }
-    if (!IsAvailable(input)) todo_.push_back(storage);
+    if (!IsAvailable(input) || input.lent) todo_.push_back(storage);
     return true;
   }
 

@@ -148,7 +148,9 @@ class Runtime final : public TapeListener {
   void RestoreWhatIsDue(const void* node);
   bool MayRest(Bytes peak) const;
   // The step that has ended followed the plan to its end.
-  void ReportFollowed(Candidate* candidate);
+  void ReportFollowed(const SignatureBook& book, Candidate* candidate);
+  static double PredictedSeconds(const SignatureBook& book,
+                                 const TapePlan& plan);
   void Sleep(Bytes peak);
   void Wake();
   void NoteCoverage();

@@ -52,6 +52,7 @@ void Runtime::Learn() {
   book.was_short = evicted;
   const bool is_recorded = steady_run_ == nullptr;
   if (is_recorded) KeepTimes(&book);
+  book.step_times.Add(watch_.step_nanoseconds());
   // One that is cut short shows too little to plan the whole ones by.
   const size_t stages = tape_->stages.size();
   if (stages > book.stages) {
@@ -78,19 +79,25 @@ void Runtime::NoteStepTime(SignatureBook* book, bool evicted) {
   if (!is_followed || !as_planned_ || signature_ != followed_) return;
   if (Candidate* candidate = Followed()) {
     candidate->times.Add(step_seconds_);
-    ReportFollowed(candidate);
+    ReportFollowed(*book, candidate);
   }
 }
 
-void Runtime::ReportFollowed(Candidate* candidate) {
+// Of a whole step.
+double Runtime::PredictedSeconds(const SignatureBook& book,
+                                 const TapePlan& plan) {
+  return (plan.plan.time - plan.base + book.step_times.Median()) / 1e9;
+}
+
+void Runtime::ReportFollowed(const SignatureBook& book, Candidate* candidate) {
   if (candidate->reported < 0) {
-    const TapePlan& plan = *candidate->plan;
     candidate->reported = static_cast<int>(report_.plans.size());
-    report_.plans.push_back({.predicted_time = StepTime(plan) / 1e9,
-                             .predicted_peak = plan.plan.peak,
-                             .offloads = candidate->moves});
+    report_.plans.push_back({.offloads = candidate->moves});
   }
   report_.steps.last().plan = candidate->reported;
+  auto& reported = report_.plans[candidate->reported];
+  reported.predicted_time = PredictedSeconds(book, *candidate->plan);
+  reported.predicted_peak = candidate->plan->plan.peak;
 }
 
 void Runtime::Decide() {
@@ -146,10 +153,6 @@ void Runtime::Reprice(SignatureBook* book, const Planning::Made& made) {
     c.plan = *made.plan;
     ++report_.priced;
     if (followed_plan_ == made.priced) followed_plan_ = c.plan;
-    if (c.reported >= 0) {
-      report_.plans[c.reported].predicted_time = StepTime(*c.plan) / 1e9;
-      report_.plans[c.reported].predicted_peak = c.plan->plan.peak;
-    }
   }
 }
 
@@ -292,7 +295,6 @@ void Runtime::KeepTimes(SignatureBook* book) {
   for (size_t i = 0; i < book->stage_times.size(); ++i) {
     keep(&tape_->stages[i].nanoseconds, &book->stage_times[i]);
   }
-  book->step_times.Add(watch_.step_nanoseconds());
 }
 
 // Times of the first pairs are poor: what plans are expected to take is found

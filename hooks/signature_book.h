@@ -40,8 +40,9 @@ struct SignatureBook {
   int64_t last_pair = 0;    // of the run
   int64_t longest_gap = 0;  // pairs from one to the next; 0: it came once
   bool was_short = false;   // of memory, the last time
-  // The least that each op and stage has taken, and what steps took from such a
-  // pair to the next without what ebbtide did in them; nanoseconds.
+  // The least that each op and stage has taken, and what steps took, recorded
+  // or not, from such a pair to the next without what ebbtide did in them;
+  // nanoseconds.
   std::vector<double> op_times;
   std::vector<double> stage_times;
   StepTimes step_times;
