@@ -12,6 +12,7 @@
 #include "allocator/allocation_kind.h"
 #include "hooks/busy.h"
 #include "hooks/device.h"
+#include "hooks/insist.h"
 #include "hooks/outside.h"
 #include "hooks/proving.h"
 #include "hooks/recovery.h"
@@ -261,8 +262,10 @@ void Runtime::BeginWrites(Tape* tape, int index) {
   const AllocationKind scratch(Kind::kScratch);
   const Proving proving;
   try {
-    preimage_ = Device::Get().CopyOf(c10::Storage(
-        tape->storages[op.arguments[0].tensors[0].storage].identity.lock()));
+    preimage_ = Insist([&] {
+      return Device::Get().CopyOf(c10::Storage(
+          tape->storages[op.arguments[0].tensors[0].storage].identity.lock()));
+    });
   } catch (const c10::OutOfMemoryError&) {
     // Another time.
   }
