@@ -127,6 +127,10 @@ std::optional<int> Runtime::NextSave() {
   }
   if (state_ == State::kIdle) Wake();
   if (!IsManaging()) return std::nullopt;
+  // As in TapeFor, for the pairs that are not recorded.
+  if (in_backward_ && torch::autograd::get_current_graph_task_id() == -1) {
+    EndPair();
+  }
   if (!in_pair_) BeginPair();
   // Not in a pair: the last one has put us to sleep.
   if (!in_pair_ || owner_.load() != std::this_thread::get_id()) {
