@@ -123,7 +123,8 @@ class Faults:
 
 
 def main() -> int:
-    fault = Fault(*map(int, sys.argv[1:4]))
+    step, call, error = map(int, sys.argv[1:4])
+    fault = Fault(step, call, error)
     with zygote() as process:
         for environment in ({}, MANAGED):
             result = Faults(process, environment).result(fault)

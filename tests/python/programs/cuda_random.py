@@ -92,7 +92,7 @@ class Loop(training.Loop):
     batches = (16,)
 
     def __init__(self, seed: int) -> None:
-        self.read_later: list[tuple[int, list[Tensor]]] = []
+        self.read_later: list[tuple[int, list[object]]] = []
         super().__init__(seed)
         self.parts = min(self.parts, 2)
         # Whether the host looks at each result, or at all of them at the end.
