@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "allocator/allocation_kind.h"
 #include "hooks/device.h"
+#include "hooks/insist.h"
 #include "hooks/outside.h"
 #include "hooks/proving.h"
 #include "hooks/recipe.h"
@@ -69,8 +70,8 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
   if (!storage.data && storage.spill) {
     const LogSpan span(SpanKind::kStall, NameOf(*tape, index), storage.bytes);
     ++storage.pins;
-    auto bytes = tier_->FinishRead(storage.spill.get());
-    --storage.pins;
+    const auto unpin = absl::MakeCleanup([&storage] { --storage.pins; });
+    auto bytes = Insist([&] { return tier_->FinishRead(storage.spill.get()); });
     TORCH_CHECK(bytes.ok(), "ebbtide: cannot bring back a saved tensor: ",
                 std::string(bytes.status().message()));
     storage.data = *std::move(bytes);
@@ -121,7 +122,7 @@ void Residency::Prefetch(Tape* tape, int index) {
   // A failure shows again, and is told, where the bytes are needed.
   try {
     tier_->StartRead(storage.spill.get()).IgnoreError();
-  } catch (const c10::OutOfMemoryError&) {
+  } catch (const c10::Error&) {
   }
 }
 
@@ -219,7 +220,7 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
       .hold = std::move(hold),
       .restore = [this, tape](int storage) { Fetch(tape, storage); },
   };
-  counts_.ops_replayed += Recover(tape, index, policy);
+  counts_.ops_replayed += Insist([&] { return Recover(tape, index, policy); });
   TapeStorage& rebuilt = tape->storages[index];
   if (!rebuilt.digest) return;
   ++counts_.verified;

@@ -12,6 +12,7 @@
 #include "allocator/allocation_kind.h"
 #include "hooks/busy.h"
 #include "hooks/device.h"
+#include "hooks/insist.h"
 #include "hooks/outside.h"
 #include "hooks/proving.h"
 #include "hooks/recovery.h"
@@ -126,6 +127,10 @@ std::optional<int> Runtime::NextSave() {
   }
   if (state_ == State::kIdle) Wake();
   if (!IsManaging()) return std::nullopt;
+  // As in TapeFor, for the pairs that are not recorded.
+  if (in_backward_ && torch::autograd::get_current_graph_task_id() == -1) {
+    EndPair();
+  }
   if (!in_pair_) BeginPair();
   // Not in a pair: the last one has put us to sleep.
   if (!in_pair_ || owner_.load() != std::this_thread::get_id()) {
@@ -261,8 +266,10 @@ void Runtime::BeginWrites(Tape* tape, int index) {
   const AllocationKind scratch(Kind::kScratch);
   const Proving proving;
   try {
-    preimage_ = Device::Get().CopyOf(c10::Storage(
-        tape->storages[op.arguments[0].tensors[0].storage].identity.lock()));
+    preimage_ = Insist([&] {
+      return Device::Get().CopyOf(c10::Storage(
+          tape->storages[op.arguments[0].tensors[0].storage].identity.lock()));
+    });
   } catch (const c10::OutOfMemoryError&) {
     // Another time.
   }
