@@ -51,6 +51,8 @@ void Runtime::Learn() {
   book.last_pair = pairs_;
   book.was_short = evicted;
   const bool is_recorded = steady_run_ == nullptr;
+  note_.signature = signature_;
+  note_.is_recorded = is_recorded;
   if (is_recorded) KeepTimes(&book);
   // One that is cut short shows too little to plan the whole ones by.
   const size_t stages = tape_->stages.size();
@@ -70,27 +72,6 @@ void Runtime::Learn() {
   const bool is_wanted = (evicted || settings_.test_plans) && book.pairs > 1 &&
                          book.plans == SignatureBook::Plans::kNone;
   if (is_wanted && is_recorded && stages == book.stages) AskForPlan(&book);
-}
-
-void Runtime::NoteStepTime(SignatureBook* book, bool evicted) {
-  if (followed_plan_ == nullptr && evicted) book->demand.Add(step_seconds_);
-  const bool is_followed = state_ == State::kActive || state_ == State::kSteady;
-  if (!is_followed || !as_planned_ || signature_ != followed_) return;
-  if (Candidate* candidate = Followed()) {
-    candidate->times.Add(step_seconds_);
-    ReportFollowed(candidate);
-  }
-}
-
-void Runtime::ReportFollowed(Candidate* candidate) {
-  if (candidate->reported < 0) {
-    const TapePlan& plan = *candidate->plan;
-    candidate->reported = static_cast<int>(report_.plans.size());
-    report_.plans.push_back({.predicted_time = StepTime(plan) / 1e9,
-                             .predicted_peak = plan.plan.peak,
-                             .offloads = candidate->moves});
-  }
-  report_.steps.last().plan = candidate->reported;
 }
 
 void Runtime::Decide() {
@@ -277,24 +258,6 @@ void Runtime::Wake() {
   EnableRecorder(true);
 }
 
-void Runtime::KeepTimes(SignatureBook* book) {
-  const bool known = book->op_times.size() == tape_->ops.size() &&
-                     book->stage_times.size() == tape_->stages.size();
-  book->op_times.resize(tape_->ops.size());
-  book->stage_times.resize(tape_->stages.size());
-  const auto keep = [known](double* measured, double* least) {
-    if (known) *measured = std::min(*measured, *least);
-    *least = *measured;
-  };
-  for (size_t i = 0; i < book->op_times.size(); ++i) {
-    keep(&tape_->ops[i].nanoseconds, &book->op_times[i]);
-  }
-  for (size_t i = 0; i < book->stage_times.size(); ++i) {
-    keep(&tape_->stages[i].nanoseconds, &book->stage_times[i]);
-  }
-  book->step_times.Add(watch_.step_nanoseconds());
-}
-
 // Times of the first pairs are poor: what plans are expected to take is found
 // anew from the better ones.
 void Runtime::PriceCandidates(SignatureBook* book) {
@@ -320,7 +283,9 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
   Profile& profile = measured.profile;
   profile.tail_time =
-      std::max(0.0, book.step_times.Median() - BaseTime(profile));
+      Device::Get().is_async()
+          ? book.tail_times.Median()
+          : std::max(0.0, book.step_times.Median() - BaseTime(profile));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
   return measured;
 }

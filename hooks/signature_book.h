@@ -45,8 +45,9 @@ struct SignatureBook {
   std::vector<double> op_times;
   std::vector<double> stage_times;
   StepTimes step_times;
-  int priced_at = 0;  // of them, when the candidates were last priced
-  StepTimes demand;   // seconds, without a plan
+  StepTimes tail_times;  // where the device is asked: what follows backward
+  int priced_at = 0;     // of them, when the candidates were last priced
+  StepTimes demand;      // seconds, without a plan
 
   Plans plans = Plans::kNone;
   int request = 0;  // to the planning; what others gave is out of date
