@@ -249,6 +249,7 @@ bool Runtime::Relieve(const Pressure& pressure) {
       pressure.is_locked ? std::chrono::milliseconds(0) : Patience());
   if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
+  was_relieved_ = true;
   if (state_ == State::kIdle) Wake();
   try {
     const bool relieved = residency_.Relieve(pressure);

@@ -131,6 +131,11 @@ class Runtime final : public TapeListener {
   void RefreshVerified();
   void KeepTimes(SignatureBook* book);
   void PriceCandidates(SignatureBook* book);
+  // Whether memory was short since the last time; where it lies in segments,
+  // also whether some had to be given back for others.
+  bool WasPressed();
+  // The last step followed its plan, and was pressed.
+  void TightenPlans(SignatureBook* book);
   void Reprice(SignatureBook* book, const Planning::Made& made);
   void NoteStepTime(SignatureBook* book, bool evicted);
   void LearnStepTime(SignatureBook* book, double seconds) const;
@@ -212,6 +217,8 @@ class Runtime final : public TapeListener {
   bool is_partial_ = false;
   double step_seconds_ = 0;  // from the begin of the last pair to the next
   StepNote note_;
+  std::atomic<bool> was_relieved_ = false;  // since the last pair was over
+  int64_t give_backs_ = 0;                  // of segments, until then
   // Of the last pair; 0: it was not complete, or nobody knows.
   uint64_t signature_ = 0;
   int streak_ = 0;     // how many in a row had it

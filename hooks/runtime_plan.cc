@@ -22,6 +22,10 @@ constexpr int kPairsPerSignature = 2;
 constexpr int kGoneAfter = 4;
 constexpr int kOnceOnly = 64;
 
+// Plans that were short of memory are made anew for less: by this part of the
+// budget, each time.
+constexpr int kTightening = 32;
+
 bool MayComeAgain(const SignatureBook& book, int64_t pairs) {
   const int64_t away = pairs - book.last_pair;
   return away < (book.longest_gap > 0 ? kGoneAfter * book.longest_gap
@@ -37,6 +41,7 @@ void Runtime::Learn() {
   quiet_pairs_ = evicted ? 0 : quiet_pairs_ + 1;
   const uint64_t last = signature_;
   const bool is_partial = std::exchange(is_partial_, false);
+  const bool was_pressed = WasPressed();
   signature_ = complete_ && !is_partial ? tape_->hash : 0;
   streak_ = signature_ == last ? streak_ + 1 : 1;
   if (signature_ == 0) return;
@@ -67,6 +72,7 @@ void Runtime::Learn() {
   }
   RefreshVerified();
   NoteStepTime(&book, evicted);
+  if (was_pressed && note_.plan != nullptr) TightenPlans(&book);
   if (overran_) TellFloor(&book);
   if (is_recorded) PriceCandidates(&book);
   const bool is_wanted = (evicted || settings_.test_plans) && book.pairs > 1 &&
@@ -293,8 +299,10 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
 void Runtime::AskForPlan(SignatureBook* book) {
   // Demand eviction makes up for what the prediction misses.
   const int64_t bound = Count(budget());
-  const int64_t margin = std::min(
-      std::max({bound / 100, int64_t{1} << 20, Count(waste_)}), bound / 2);
+  const int64_t margin =
+      std::min(std::max({bound / 100, int64_t{1} << 20, Count(waste_)}) +
+                   book->tightened * bound / kTightening,
+               bound / 2);
   // Planning takes a core of the job: no more of it than pays soon.
   const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
   PlanOptions options = {

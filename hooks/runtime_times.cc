@@ -3,6 +3,8 @@
 // A host that queues work does not know when it runs. There the device's clock
 // tells: its marks are looked at when the next step is over, so that nobody
 // waits for what has just been queued.
+#include <c10/core/CachingDeviceAllocator.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -20,7 +22,41 @@ double Seconds() {
       .count();
 }
 
+// How often PyTorch's allocator gave segments back to have room for others,
+// which waits for all that is queued.
+int64_t GiveBacks(int device) {
+  if (!Device::Get().is_async()) return 0;
+  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(
+      c10::GetAllocator(Device::Get().type()));
+  if (allocator == nullptr || !allocator->initialized()) return 0;
+  return allocator->getDeviceStats(static_cast<c10::DeviceIndex>(device))
+      .num_alloc_retries;
+}
+
 }  // namespace
+
+bool Runtime::WasPressed() {
+  const int64_t before = std::exchange(give_backs_, GiveBacks(device_));
+  return was_relieved_.exchange(false) || give_backs_ > before;
+}
+
+// A device whose memory lies in segments runs short before live bytes come to
+// the budget, by how much only steps tell: where all of it is taken no waste is
+// left to measure. A plan that keeps its time all the same is good enough.
+void Runtime::TightenPlans(SignatureBook* book) {
+  constexpr int kMost = 6;
+  constexpr double kNear = 1.015;
+  const Candidate* candidate = Followed();
+  if (!Device::Get().is_async() || settings_.test_plans ||
+      candidate == nullptr || book->tightened >= kMost ||
+      candidate->times.Least() < kNear * StepTime(*candidate->plan) / 1e9 ||
+      ++book->short_steps < kTrial) {
+    return;
+  }
+  book->short_steps = 0;
+  ++book->tightened;
+  book->DiscardPlans();
+}
 
 void Runtime::CloseStep() {
   const double now = Seconds();
