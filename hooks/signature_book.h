@@ -46,13 +46,18 @@ struct SignatureBook {
   std::vector<double> op_times;
   std::vector<double> stage_times;
   StepTimes step_times;
-  int priced_at = 0;  // of them, when the candidates were last priced
-  StepTimes demand;   // seconds, without a plan
+  StepTimes tail_times;  // where the device is asked: what follows backward
+  int priced_at = 0;     // of them, when the candidates were last priced
+  StepTimes demand;      // seconds, without a plan
 
   Plans plans = Plans::kNone;
   int request = 0;  // to the planning; what others gave is out of date
   std::vector<Candidate> candidates;
   std::string failure;
+  // Steps as planned in which memory was short all the same, since it was last
+  // planned for less, and how often that was.
+  int short_steps = 0;
+  int tightened = 0;
   // Pairs in a row before it is tried without the recorder: one that then turns
   // out to be another cannot be kept within the budget by recomputing.
   int steady_after = 8;

@@ -1,6 +1,7 @@
 #include "hooks/watch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hooks/device.h"
 #include "hooks/run_log.h"
@@ -29,6 +30,10 @@ void Watch::BeginPair(Tape* tape) {
   seen_ = 0;
   step_began_ = NowNanos();
   step_own_ = residency_.own_nanoseconds();
+  if (!Device::Get().is_async()) return;
+  open_ = std::make_shared<StepMarks>();
+  open_->begin = std::exchange(mark_, nullptr);
+  if (open_->begin == nullptr) open_->begin = Device::Get().MarkTime(device_);
 }
 
 void Watch::BeginOp() {
@@ -100,6 +105,7 @@ int Watch::Ask(int storage, const torch::autograd::Node* node) {
 
 void Watch::EndBackward() {
   CloseStage();
+  if (open_ != nullptr) open_->tail = Device::Get().MarkTime(device_);
   ledger().BeginWindow();
 }
 
@@ -107,6 +113,10 @@ void Watch::EndStep() {
   queued_.Finish();
   tail_ = ledger().WindowPeakOther();
   step_nanoseconds_ = Since(step_began_, step_own_);
+  if (!Device::Get().is_async()) return;
+  mark_ = Device::Get().MarkTime(device_);
+  if (open_ != nullptr) open_->end = mark_;
+  ended_ = std::exchange(open_, nullptr);
 }
 
 }  // namespace ebbtide
