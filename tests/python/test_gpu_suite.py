@@ -41,3 +41,20 @@ def test_what_the_simulator_can_run_of_it_passes() -> None:
     status, said = pytest_on(["-m", "gpu", "-k", chosen], SIMULATED)
     assert status == pytest.ExitCode.OK, said
     assert re.search(r"\b4 passed, 39 deselected\b", said), said
+
+
+@pytest.mark.long
+def test_the_bench_writes_its_table(tmp_path: Path) -> None:
+    out = tmp_path / "RESULTS-gpu.md"
+    few = ["--rounds", "1", "--steps", "6", "--warm", "2", "--model", "gpt-1b"]
+    done = run(
+        [PYTHON, BENCH, *few, "--out", out],
+        **SIMULATED,
+        EBBTIDE_GPU_TESTS_NUMBERS="0",
+    )
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^\| (.*?) \|.*\| ([\w. ]+) \|$", out.read_text(), re.M)
+    # There is no compiler for the simulated device: a way that fails is said to.
+    assert dict(rows)["compile=0.5"] == "failed"
+    for way in ("unmanaged", "checkpoint", "ebbtide, half", "ebbtide, as checkpoint"):
+        assert dict(rows)[way] == "same", way
