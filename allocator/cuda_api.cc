@@ -59,6 +59,51 @@ const char* FindAll(void* library, CudaApi* api) {
   return in.missing();
 }
 
+// The runtime's own functions, once they have been found.
+CudaApi& Runtime() {
+  static auto& runtime = *new CudaApi{};
+  return runtime;
+}
+
+// Calls the runtime's function, and where it fails once more.
+template <auto kFunction>
+struct Again;
+template <typename... Arguments,
+          cudaError_t (*CudaApi::*kFunction)(Arguments...)>
+struct Again<kFunction> {
+  static cudaError_t Call(Arguments... arguments) {
+    const CudaApi& api = Runtime();
+    const cudaError_t first = (api.*kFunction)(arguments...);
+    if (first == cudaSuccess || first == cudaErrorNotReady) return first;
+    if (api.peek_at_last_error() == first) api.get_last_error();
+    return (api.*kFunction)(arguments...);
+  }
+};
+
+template <auto... kFunctions>
+void CallAgain(CudaApi* api) {
+  ((api->*kFunctions = &Again<kFunctions>::Call), ...);
+}
+
+// All whose failure says that nothing has happened, and that has no answer of
+// its own: PyTorch's cache is emptied where there is no memory, and what could
+// not be given back may be gone.
+CudaApi Persistent(const CudaApi& runtime) {
+  Runtime() = runtime;
+  CudaApi api = runtime;
+  CallAgain<&CudaApi::get_device, &CudaApi::set_device,
+            &CudaApi::device_get_attribute, &CudaApi::mem_get_info,
+            &CudaApi::host_register, &CudaApi::stream_create_with_priority,
+            &CudaApi::stream_wait_event, &CudaApi::stream_synchronize,
+            &CudaApi::stream_is_capturing,
+            &CudaApi::thread_exchange_stream_capture_mode,
+            &CudaApi::event_create_with_flags, &CudaApi::event_record,
+            &CudaApi::event_query, &CudaApi::event_synchronize,
+            &CudaApi::event_elapsed_time, &CudaApi::memcpy_async,
+            &CudaApi::memset_async>(&api);
+  return api;
+}
+
 absl::StatusCode CodeOf(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation:
@@ -101,7 +146,7 @@ absl::StatusOr<const CudaApi*> CudaApi::Loaded() {
       return absl::FailedPreconditionError(
           absl::StrCat(name, " has no ", missing));
     }
-    return loaded = new CudaApi(api);
+    return loaded = new CudaApi(Persistent(api));
   }
   return absl::FailedPreconditionError(
       "no CUDA runtime is loaded (libcudart.so.13 or libcudart.so.12)");

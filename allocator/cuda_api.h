@@ -21,7 +21,8 @@ namespace ebbtide {
 struct CudaApi {
   // Those of the libcudart.so.13, or .so.12, that is in the process; they stay
   // valid for ever. FailedPrecondition if there is none, which may change when
-  // torch is loaded, or if a function is missing in it.
+  // torch is loaded, or if a function is missing in it. A call that fails is
+  // made once more: what passes by itself costs the program nothing.
   static absl::StatusOr<const CudaApi*> Loaded();
 
   decltype(&cudaPeekAtLastError) peek_at_last_error;

@@ -43,7 +43,7 @@ void Ledger::Give(Bytes bytes, Kind kind) {
 
 void Ledger::Enter(const void* block, Bytes bytes, Kind kind) {
   std::lock_guard lock(mutex_);
-  blocks_[block] = {bytes, kind};
+  blocks_[block] = {.bytes = bytes, .kind = kind};
 }
 
 Ledger::Entry Ledger::Leave(const void* block) {
@@ -71,9 +71,16 @@ bool Ledger::Retag(const void* block, Kind kind) {
   if (entry.kind == kind) return true;
   if (kind != Kind::kOther) CountKind(kind, Count(entry.bytes));
   if (entry.kind != Kind::kOther) CountKind(entry.kind, -Count(entry.bytes));
-  const bool joins_other = LeftOut(entry.kind) && !LeftOut(kind);
+  const bool was_left_out = LeftOut(entry.kind);
   entry.kind = kind;
-  if (joins_other) Compare(live_);
+  if (was_left_out == LeftOut(kind)) return true;
+  if (LeftOut(kind)) {
+    joined_ += Count(entry.bytes);
+    entry.joined_in = window_;
+  } else {
+    if (entry.joined_in == window_) joined_ -= Count(entry.bytes);
+    Compare(live_);
+  }
   return true;
 }
 
@@ -102,6 +109,8 @@ void Ledger::ResetPeak() {
 // Zero first, then the present value: an allocation in between either sees the
 // zero and raises the peak itself, or is in the value read.
 void Ledger::BeginWindow() {
+  ++window_;
+  joined_ = 0;
   window_peak_ = 0;
   window_peak_other_ = 0;
   Compare(live_);
@@ -109,7 +118,7 @@ void Ledger::BeginWindow() {
 
 void Ledger::Compare(int64_t live) {
   if (live > window_peak_) RaisePeaks(live);
-  const int64_t other = live - left_out_;
+  const int64_t other = live - left_out_ + joined_;
   if (other > window_peak_other_) Raise(window_peak_other_, other);
 }
 

@@ -61,6 +61,7 @@ class Ledger {
   struct Entry {
     Bytes bytes{};
     Kind kind = Kind::kOther;
+    int64_t joined_in = -1;  // the window in which it left the other bytes
   };
   Entry Leave(const void* block);
   // Takes a block out and gives its bytes back; 0 if it is not entered.
@@ -82,7 +83,9 @@ class Ledger {
   void ResetPeak();
 
   // A window is a shorter stretch inside a step, such as one op. `Other` leaves
-  // out what plans move about: live - kSaved - kScratch.
+  // out what plans move about: live - kSaved - kScratch. What becomes one of
+  // these inside the window counts as other until it ends, freed or not: an op
+  // saves its inputs before its kernel has taken its peak.
   void BeginWindow();
   Bytes WindowPeak() const { return Bytes{window_peak_.load()}; }
   Bytes WindowPeakOther() const { return Bytes{window_peak_other_.load()}; }
@@ -109,6 +112,7 @@ class Ledger {
   alignas(64) std::atomic<int64_t> live_ = 0;
   std::atomic<int64_t> budget_ = Count(kNoBudget);
   std::atomic<int64_t> left_out_ = 0;  // kSaved + kScratch
+  std::atomic<int64_t> joined_ = 0;    // what became so in this window
   // window <= step <= run: a window that is not exceeded settles all three.
   std::atomic<int64_t> window_peak_ = 0;
   std::atomic<int64_t> window_peak_other_ = 0;
@@ -117,6 +121,7 @@ class Ledger {
 
   alignas(64) mutable std::mutex mutex_;
   absl::flat_hash_map<const void*, Entry> blocks_;
+  std::atomic<int64_t> window_ = 0;  // counts them
   // Not used for kOther, which is what remains of live_.
   std::atomic<int64_t> by_kind_[kKinds] = {};
   std::atomic<void (*)(const BytesByKind&)> curve_handler_ = nullptr;

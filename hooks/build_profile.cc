@@ -28,6 +28,7 @@ class Builder {
     AddOps();
     AddValues();
     ConnectOps();
+    if (Device::Get().is_async()) OutliveInputs();
     AddStages();
     return std::move(measured_);
   }
@@ -110,6 +111,23 @@ class Builder {
       for (int input : op.inputs) {
         int& released = measured_.profile.values[input].released;
         released = std::max(released, i);
+      }
+    }
+  }
+
+  // A recipe that reads what the script still holds needs a witness of it
+  // (hooks/outside.h), for which the host would wait. So what it rebuilds stays
+  // until the script has let go of that, unless it does not in this pass.
+  void OutliveInputs() {
+    for (const Op& op : measured_.profile.ops) {
+      for (int output : op.outputs) {
+        Value& made = measured_.profile.values[output];
+        for (int input : op.inputs) {
+          const int released = measured_.profile.values[input].released;
+          if (made.saved && released < ops_) {
+            made.released = std::max(made.released, released);
+          }
+        }
       }
     }
   }

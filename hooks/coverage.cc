@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "hooks/device.h"
-#include "hooks/recovery.h"
+#include "hooks/recipe.h"
 
 namespace ebbtide {
 namespace {

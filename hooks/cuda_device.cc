@@ -15,6 +15,7 @@
 #include "allocator/torch_cuda_allocator.h"
 #include "hooks/cuda_tier.h"
 #include "hooks/guarded.h"
+#include "hooks/insist.h"
 
 namespace ebbtide {
 namespace {
@@ -69,7 +70,9 @@ absl::Status CudaDevice::Install(const Settings& /*settings*/,
   return absl::OkStatus();
 }
 
-int CudaDevice::CurrentIndex() const { return c10::cuda::current_device(); }
+int CudaDevice::CurrentIndex() const {
+  return Insist([] { return c10::cuda::current_device(); });
+}
 
 Bytes CudaDevice::StepPeak(int index) const {
   return CudaAllocator::Books(index).ReservedPeak();
@@ -175,10 +178,13 @@ void CudaDevice::SetState(const at::Tensor& state, at::Generator* generator) {
               state.nbytes(), " bytes of state, not ", sizeof(words));
   std::memcpy(&words, state.const_data_ptr(), sizeof(words));
   auto* const philox = generator->get<at::CUDAGeneratorImpl>();
-  if (philox->current_seed() != words.seed) {
-    philox->set_current_seed(words.seed);
-  }
-  philox->set_philox_offset_per_thread(words.offset);
+  // Each asks whether a stream is capturing.
+  Insist([&] {
+    if (philox->current_seed() != words.seed) {
+      philox->set_current_seed(words.seed);
+    }
+    philox->set_philox_offset_per_thread(words.offset);
+  });
 }
 
 c10::Stream CudaDevice::CurrentStream(int index) {

@@ -8,6 +8,7 @@
 #include "allocator/allocation_kind.h"
 #include "allocator/host_limit.h"
 #include "hooks/device.h"
+#include "hooks/insist.h"
 
 namespace ebbtide {
 namespace {
@@ -23,8 +24,10 @@ cudaStream_t Native(const c10::Stream& stream) {
 }
 
 c10::DeviceGuard Enter(int device) {
-  return c10::DeviceGuard(c10::Device(c10::DeviceType::CUDA,
-                                      static_cast<c10::DeviceIndex>(device)));
+  return Insist([device] {
+    return c10::DeviceGuard(c10::Device(c10::DeviceType::CUDA,
+                                        static_cast<c10::DeviceIndex>(device)));
+  });
 }
 
 }  // namespace

@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "hooks/outside.h"
-#include "hooks/recovery.h"
-#include "hooks/replay.h"
+#include "hooks/recipe.h"
 
 namespace ebbtide {
 namespace {
@@ -19,23 +18,23 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Whether relying on the recipe needs bytes to be read now.
 bool TakesWitness(const Tape& tape, const Recipe& recipe) {
-  for (int index : recipe.ops) {
-    const TapeOp& op = tape.ops[index];
-    for (int i = 0; i < static_cast<int>(op.arguments.size()); ++i) {
-      if (!ReadsArgument(op, i)) continue;
-      for (const TensorArgument& t : op.arguments[i].tensors) {
-        if (t.storage >= 0 && TakesWitness(tape.storages[t.storage])) {
-          return true;
-        }
-      }
-    }
+  for (int op : recipe.ops) {
+    const bool none = ForEachRead(
+        tape, op, [&](int read) { return !TakesWitness(tape.storages[read]); });
+    if (!none) return true;
   }
   return false;
 }
 
-// What was packed last is needed first.
+// What was packed last is needed first, but for what a replay needs now.
 double Ahead(const Tape& tape, const TapeStorage& storage, double now) {
-  return std::max(0.0, now - storage.needed_at) + kNear * tape.clock + 1;
+  const double until =
+      storage.awaited > 0 ? 0 : std::max(0.0, now - storage.needed_at);
+  return until + kNear * tape.clock + 1;
+}
+
+bool MayBeDropped(const TapeStorage& storage) {
+  return !storage.external && storage.awaited == 0;
 }
 
 // No recipe costs less than the ops that wrote the storage.
@@ -95,7 +94,7 @@ void OfferVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
       continue;
     }
     if (spill_cost) offer(Victim::How::kSpill, bytes * *spill_cost);
-    if (storage.external) continue;
+    if (!MayBeDropped(storage)) continue;
     if (!choice->MayWin(bytes, ahead, LeastRecipe(*tape, storage))) continue;
     if (const auto recipe = UsableRecipe(*tape, i, query.pressure)) {
       offer(Victim::How::kDrop, recipe->nanoseconds);
@@ -121,8 +120,9 @@ void PriceVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
     }
     const double spilled = copy ? PriceOf(victim, query, *copy) : kNever;
     const double least =
-        storage.external ? kNever
-                         : PriceOf(victim, query, LeastRecipe(*tape, storage));
+        MayBeDropped(storage)
+            ? PriceOf(victim, query, LeastRecipe(*tape, storage))
+            : kNever;
     victims->push_back({.victim = std::move(victim),
                         .price = std::min(spilled, least),
                         .is_bound = least < spilled,

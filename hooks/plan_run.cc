@@ -16,7 +16,7 @@ bool MayBeEvicted(const TapeStorage& storage) {
 
 TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured) {
   TapePlan bound;
-  bound.rest = measured.profile.tail_time;
+  bound.base = BaseTime(measured.profile);
   for (const TapeOp& op : tape.ops) bound.hashes.push_back(op.hash);
   for (const TapeStage& stage : tape.stages) {
     bound.needs.push_back(stage.needs);

@@ -27,7 +27,7 @@ struct TapePlan {
   };
   Plan plan;
   Simulation simulation;         // from when it was made
-  Time rest{};                   // of the step, outside forward and backward
+  Time base{};                   // of its ops and stages, by that profile
   std::vector<uint64_t> hashes;  // after op i
   std::vector<std::vector<Step>> after_op;  // between op i and the next
   std::vector<std::vector<Step>> before_stage;
@@ -36,11 +36,6 @@ struct TapePlan {
   std::vector<SaveMark> saves;               // without what is left to PyTorch
   std::shared_ptr<const SteadyPlan> steady;  // nullptr: needs the recorder
 };
-
-// Of a whole step that follows the plan, in nanoseconds.
-inline Time StepTime(const TapePlan& plan) {
-  return plan.plan.time + plan.rest;
-}
 
 // All of it but the plan and its steps, from the tape that `measured` is of.
 TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured);

@@ -85,7 +85,7 @@ void Planning::Shared::PriceAll(const Request& request) {
     auto priced = std::make_shared<TapePlan>(*plan);
     priced->plan.time = simulation->time;
     priced->plan.peak = simulation->peak;
-    priced->rest = profile.tail_time;
+    priced->base = BaseTime(profile);
     Publish(request, std::move(priced), plan);
   }
 }

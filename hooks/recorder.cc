@@ -10,6 +10,7 @@
 #include "absl/hash/hash.h"
 #include "hooks/busy.h"
 #include "hooks/device.h"
+#include "hooks/insist.h"
 #include "hooks/replay.h"
 #include "hooks/runtime_lock.h"
 
@@ -186,7 +187,7 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
                                   ? op.generator
                                   : Device::Get().DefaultGenerator(op.device);
     std::lock_guard<std::mutex> lock(generator.mutex());
-    op.random_state = generator.get_state();
+    op.random_state = Insist([&] { return generator.get_state(); });
   }
   frame = {.event = &event, .tape = tape, .op = index};
   listener->OnOpBegin(tape, index);

@@ -8,6 +8,7 @@
 #include "hooks/device.h"
 #include "hooks/guarded.h"
 #include "hooks/outside.h"
+#include "hooks/recipe.h"
 #include "hooks/replay.h"
 #include "hooks/stream_order.h"
 #include "planner/check.h"
@@ -15,131 +16,30 @@
 namespace ebbtide {
 namespace {
 
-template <typename Visit>  // bool Visit(int storage); false ends the walk
-bool ForEachRead(const Tape& tape, int op_index, Visit visit) {
-  const TapeOp& op = tape.ops[op_index];
-  for (int i = 0; i < static_cast<int>(op.arguments.size()); ++i) {
-    if (!ReadsArgument(op, i)) continue;
-    for (const TensorArgument& t : op.arguments[i].tensors) {
-      if (t.storage >= 0 && !visit(t.storage)) return false;
-    }
-  }
-  return true;
-}
-
-// Why the op may not run again; nullptr where it may.
-const char* WhyNotAgain(const TapeOp& op) {
-  if (op.info->opaque) return op.info->why_opaque;
-  if (op.foreign) return "reads a tensor that is not plain";
-  if (op.parallel_region) return "ran inside a parallel region";
-  return op.verified ? nullptr : "did not repeat its bytes";
-}
-
-bool HasItsVersion(const TapeStorage& storage) {
-  return storage.version->current_version() == storage.version_number;
-}
-
-// An external can be read again while we hold it or it is alive in its size.
-bool IsThere(const TapeStorage& storage) {
-  if (IsAvailable(storage)) return true;
-  const auto impl = storage.identity.lock();
-  return impl && impl->nbytes() == storage.bytes;
-}
-
-class RecipeSearch {
+// Keeps what an op reads where it is.
+class Pinned {
  public:
-  RecipeSearch(const Tape& tape, int max_ops) : tape_(tape), max_(max_ops) {}
-
-  std::optional<Recipe> Find(int target) {
-    relied_upon_ = tape_.storages[target].owed;
-    if (tape_.blind && !relied_upon_) {
-      No(-1, "writes have gone unseen");
-      return std::nullopt;
-    }
-    todo_ = {target};
-    seen_ = {target};
-    while (!todo_.empty()) {
-      const int storage = todo_.back();
-      todo_.pop_back();
-      if (!AddWriters(storage)) return std::nullopt;
-    }
-    std::sort(recipe_.ops.begin(), recipe_.ops.end());
-    return recipe_;
-  }
-
-  // Of the last Find.
-  const NoRecipe& why() const { return why_; }
+  Pinned(Tape* tape, int op) : tape_(*tape), op_(op) { Add(1); }
+  ~Pinned() { Add(-1); }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
 
  private:
-  bool No(int op, const char* reason) {
-    why_ = {.op = op, .reason = reason};
-    return false;
+  void Add(int pins) {
+    ForEachRead(tape_, op_, [&](int read) {
+      tape_.storages[read].pins += pins;
+      return true;
+    });
   }
 
-  bool NoAsOpaque(const TapeStorage& wanted) {
-    for (int op : wanted.writers) {
-      const char* refused = WhyNotAgain(tape_.ops[op]);
-      if (refused != nullptr) return No(op, refused);
-    }
-    return No(wanted.writers.front(), "has saved it but does not return it");
-  }
-
-  bool AddWriters(int storage) {
-    const TapeStorage& wanted = tape_.storages[storage];
-    if (wanted.writers.empty()) return No(-1, "made by no op of the pair");
-    if (wanted.rewritten) {
-      return No(wanted.writers.back(), "has its result rewritten");
-    }
-    if (wanted.opaque) return NoAsOpaque(wanted);
-    for (int op : wanted.writers) {
-      if (!ops_.insert(op).second) continue;
-      const char* refused = WhyNotAgain(tape_.ops[op]);
-      if (refused != nullptr) return No(op, refused);
-      if (static_cast<int>(ops_.size()) > max_) return No(op, "is too far");
-      recipe_.ops.push_back(op);
-      recipe_.nanoseconds += tape_.ops[op].nanoseconds;
-      if (!ForEachRead(tape_, op, [&](int read) {
-            return read == storage || AddInput(op, read);
-          })) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  bool AddInput(int reader, int storage) {
-    const TapeStorage& input = tape_.storages[storage];
-    if (!IsCurrentFor(input, reader)) {
-      return No(reader, "read what was overwritten since");
-    }
-    if (!seen_.insert(storage).second) return true;
-    if (!relied_upon_ && (input.doomed || !MayRelyOn(input))) {
-      return No(reader, "reads memory that others may write");
-    }
-    if (input.external) {
-      // The version counts for the variable, which may have been given other
-      // data since (`p.data = other`); what happens to the bytes that are
-      // relied upon is seen by every write, and by the witness.
-      return (IsThere(input) && (relied_upon_ || HasItsVersion(input))) ||
-             No(reader, "reads an input that is gone");
-    }
-    if (!IsAvailable(input)) todo_.push_back(storage);
-    return true;
-  }
-
-  const Tape& tape_;
-  const int max_;
-  bool relied_upon_ = false;  // witnesses tell whether inputs are good
-  std::vector<int> todo_;
-  absl::flat_hash_set<int> seen_;
-  absl::flat_hash_set<int> ops_;
-  Recipe recipe_;
-  NoRecipe why_;
+  Tape& tape_;
+  const int op_;
 };
 
-// One run of a recipe. What it rebuilds for somebody else than itself is put on
-// the tape at once, so that memory pressure may take it back; what it still has
-// to read is pinned.
+// One run of a recipe. What it rebuilds, for somebody else or for its own ops
+// to come, is put on the tape at once, so that memory pressure may take it
+// back: what it still has to read may be copied away, but not dropped, so that
+// with a host tier no run holds more than its largest op.
 class Run {
  public:
   Run(Tape* tape, int target, const Recipe& recipe,
@@ -147,7 +47,7 @@ class Run {
       : tape_(*tape), target_(target), recipe_(recipe), policy_(policy) {
     for (int op : recipe_.ops) {
       ForEachRead(tape_, op, [&](int read) {
-        if (uses_[read]++ == 0) ++tape_.storages[read].pins;
+        if (uses_[read]++ == 0) ++tape_.storages[read].awaited;
         return true;
       });
     }
@@ -155,7 +55,7 @@ class Run {
   }
   ~Run() {
     for (auto [storage, count] : uses_) {
-      if (count > 0) --tape_.storages[storage].pins;
+      if (count > 0) EndReads(storage);
     }
     --tape_.storages[target_].pins;
     // Last: settling may free what the recipe read.
@@ -201,6 +101,7 @@ class Run {
   void Step(int index) {
     const TapeOp& op = tape_.ops[index];
     {
+      const Pinned pinned(&tape_, index);
       const Tensors outputs =
           RunAgain(op, [&](int s) { return Lookup(s, op); });
       for (size_t i = 0; i < op.outputs.size(); ++i) {
@@ -208,10 +109,7 @@ class Run {
       }
     }
     ForEachRead(tape_, index, [&](int read) {
-      if (--uses_[read] == 0) {
-        --tape_.storages[read].pins;
-        made_.erase(read);
-      }
+      if (--uses_[read] == 0) EndReads(read);
       return true;
     });
   }
@@ -219,17 +117,31 @@ class Run {
   void Put(int index, int op, const c10::Storage& bytes) {
     TapeStorage& storage = tape_.storages[index];
     if (IsAvailable(storage)) return;
-    // Only what its last writer leaves is what saved tensors mean.
-    if (storage.writers.back() == op && Keeps(index)) {
-      storage.data = bytes;
-      NoteMadeHere(&storage);
-      storage.witness.reset();  // of what was there before, gaps and all
-      made_.erase(index);
-      published_.push_back(index);
-    } else if (auto left = uses_.find(index);
-               left != uses_.end() && left->second > 0) {
-      made_[index] = bytes;
+    const bool keeps = Keeps(index);
+    const auto left = uses_.find(index);
+    const bool is_read = left != uses_.end() && left->second > 0;
+    if (!is_read && !keeps) return;
+    // Only what its last writer leaves is what others mean.
+    if (storage.writers.back() != op) {
+      if (is_read) made_[index] = bytes;
+      return;
     }
+    storage.data = bytes;
+    storage.lent = !keeps;
+    NoteMadeHere(&storage);
+    storage.witness.reset();  // of what was there before, gaps and all
+    made_.erase(index);
+    if (keeps) published_.push_back(index);
+  }
+
+  void EndReads(int index) {
+    TapeStorage& storage = tape_.storages[index];
+    --storage.awaited;
+    made_.erase(index);
+    if (!storage.lent) return;
+    storage.lent = false;
+    storage.spill.reset();
+    LetGo(&storage);
   }
 
   Tape& tape_;
@@ -270,29 +182,6 @@ void CheckWitnesses(const Recipe& recipe, Tape* tape) {
 }
 
 }  // namespace
-
-std::optional<Recipe> FindRecipe(const Tape& tape, int storage, int max_ops) {
-  return RecipeSearch(tape, max_ops).Find(storage);
-}
-
-std::optional<NoRecipe> WhyNoRecipe(const Tape& tape, int storage) {
-  RecipeSearch search(tape, kMostOps);
-  if (search.Find(storage)) return std::nullopt;
-  return search.why();
-}
-
-std::vector<int> RecipeInputs(const Tape& tape, int storage) {
-  std::vector<int> inputs;
-  for (int op : tape.storages[storage].writers) {
-    ForEachRead(tape, op, [&](int read) {
-      if (read != storage) inputs.push_back(read);
-      return true;
-    });
-  }
-  std::sort(inputs.begin(), inputs.end());
-  inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
-  return inputs;
-}
 
 std::vector<int> FindDependents(const Tape& tape, int storage) {
   // Whether the recipe of what is owed reads `storage`, at any depth.
@@ -357,7 +246,7 @@ void Settle(Tape* tape, int storage) {
       s.data = c10::Storage(s.identity.lock());
     }
     if (s.dependents > 0) GuardBlock(&s);
-    const bool owed = wanted && !s.external && !IsAvailable(s);
+    const bool owed = wanted && !s.external && (s.lent || !IsAvailable(s));
     if (owed == s.owed) continue;
     s.owed = owed;
     tape->owed += owed ? 1 : -1;

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "hooks/device.h"
+#include "hooks/insist.h"
 
 namespace ebbtide {
 namespace {
@@ -39,7 +40,7 @@ class GeneratorState {
                      ? op.generator
                      : Device::Get().DefaultGenerator(op.device);
     std::lock_guard<std::mutex> lock(generator_.mutex());
-    saved_ = generator_.get_state();
+    saved_ = Insist([&] { return generator_.get_state(); });
     Device::Get().SetState(op.random_state, &generator_);
   }
   ~GeneratorState() {

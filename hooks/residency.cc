@@ -8,8 +8,10 @@
 #include "absl/strings/string_view.h"
 #include "allocator/allocation_kind.h"
 #include "hooks/device.h"
+#include "hooks/insist.h"
 #include "hooks/outside.h"
 #include "hooks/proving.h"
+#include "hooks/recipe.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
 #include "hooks/stream_order.h"
@@ -68,8 +70,8 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
   if (!storage.data && storage.spill) {
     const LogSpan span(SpanKind::kStall, NameOf(*tape, index), storage.bytes);
     ++storage.pins;
-    auto bytes = tier_->FinishRead(storage.spill.get());
-    --storage.pins;
+    const auto unpin = absl::MakeCleanup([&storage] { --storage.pins; });
+    auto bytes = Insist([&] { return tier_->FinishRead(storage.spill.get()); });
     TORCH_CHECK(bytes.ok(), "ebbtide: cannot bring back a saved tensor: ",
                 std::string(bytes.status().message()));
     storage.data = *std::move(bytes);
@@ -123,7 +125,7 @@ void Residency::Prefetch(Tape* tape, int index) {
   // A failure shows again, and is told, where the bytes are needed.
   try {
     tier_->StartRead(storage.spill.get()).IgnoreError();
-  } catch (const c10::OutOfMemoryError&) {
+  } catch (const c10::Error&) {
   }
 }
 
@@ -174,8 +176,8 @@ bool Residency::Relieve(const Pressure& pressure) {
 bool Residency::Drop(Tape* tape, int index) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
-  if (!IsEvictable(storage, /*least=*/0) || !FindRecipe(*tape, index))
-    return false;
+  if (!IsEvictable(storage, /*least=*/0) || storage.awaited > 0) return false;
+  if (!FindRecipe(*tape, index)) return false;
   storage.spill.reset();
   if (verify_) {
     UseHere(&storage);
@@ -223,7 +225,7 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
       .hold = std::move(hold),
       .restore = [this, tape](int storage) { Fetch(tape, storage); },
   };
-  counts_.ops_replayed += Recover(tape, index, policy);
+  counts_.ops_replayed += Insist([&] { return Recover(tape, index, policy); });
   TapeStorage& rebuilt = tape->storages[index];
   if (!rebuilt.digest) return;
   ++counts_.verified;

@@ -27,35 +27,11 @@
 namespace ebbtide {
 namespace {
 
-double Seconds() {
-  return std::chrono::duration<double>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 // Of an allocation that needs our lock, for something to be evicted. PyTorch
 // may make it under the lock of a random generator, which we take under ours,
 // so not for ever. Where it fails without us, longer.
 std::chrono::milliseconds Patience() {
   return std::chrono::milliseconds(Device::Get().is_async() ? 5000 : 200);
-}
-
-const char* StateName(Runtime::State state) {
-  switch (state) {
-    case Runtime::State::kOff:
-      return "off";
-    case Runtime::State::kWatch:
-      return "watch";
-    case Runtime::State::kIdle:
-      return "idle";
-    case Runtime::State::kShadow:
-      return "shadow";
-    case Runtime::State::kActive:
-      return "active";
-    case Runtime::State::kSteady:
-      return "steady";
-  }
-  return "";
 }
 
 // Tags the parameters, and their gradients, of the backward that ends on this
@@ -77,6 +53,24 @@ void TagParameters() {
 }
 
 }  // namespace
+
+const char* Runtime::NameOf(State state) {
+  switch (state) {
+    case Runtime::State::kOff:
+      return "off";
+    case Runtime::State::kWatch:
+      return "watch";
+    case Runtime::State::kIdle:
+      return "idle";
+    case Runtime::State::kShadow:
+      return "shadow";
+    case Runtime::State::kActive:
+      return "active";
+    case Runtime::State::kSteady:
+      return "steady";
+  }
+  return "";
+}
 
 Runtime& Runtime::Global() {
   static Runtime& runtime = *new Runtime;
@@ -218,25 +212,6 @@ void Runtime::BeginPair() {
   in_pair_ = true;
 }
 
-void Runtime::CloseStep() {
-  const double now = Seconds();
-  if (step_began_ > 0) {
-    plan_run_.reset();
-    watch_.EndStep();
-    step_seconds_ = now - step_began_;
-    const Bytes peak = Device::Get().StepPeak(device_);
-    overran_ = peak > budget();
-    waste_ = peak - ledger().Peak();
-    if (overran_) ++report_.over_budget_steps;
-    RunLog::Global().EndStep(report_.steps.count(), peak);
-    report_.steps.Add({.seconds = step_seconds_, .peak = peak});
-    ++report_.steps_by_state[StateName(state_)];
-  }
-  RunLog::Global().BeginStep(report_.steps.count());
-  step_began_ = now;
-  Device::Get().ResetPeak(device_);
-}
-
 void Runtime::BeginBackward() {
   in_backward_ = true;
   NoteCoverage();
@@ -274,6 +249,7 @@ bool Runtime::Relieve(const Pressure& pressure) {
       pressure.is_locked ? std::chrono::milliseconds(0) : Patience());
   if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
+  was_relieved_ = true;
   if (state_ == State::kIdle) Wake();
   try {
     const bool relieved = residency_.Relieve(pressure);
@@ -357,7 +333,7 @@ void Runtime::FillReport() {
     report_.in_file = residency_.tier()->used();
   }
   if (report_.coverage) report_.coverage->foreign_saves = foreign_saves_;
-  report_.state = StateName(state_);
+  report_.state = NameOf(state_);
   report_.signatures = books_.size();
   report_.signatures_bound = books_.bound();
   report_.signatures_planned = KnownTapes().size();
@@ -383,6 +359,7 @@ std::string Runtime::Finish() {
   const RuntimeLock lock;
   // The books only: a thread may be inside the pair, and goes on with it.
   CloseStep();
+  TakeQueuedTime();
   FillReport();
   RunLog::Global().AddText(TextKind::kReport, ReportToJson(report_));
   RunLog::Global().Close();

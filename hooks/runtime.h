@@ -88,6 +88,15 @@ class Runtime final : public TapeListener {
   void OnUnseenWrite(const at::Tensor& tensor) override;
 
  private:
+  // The step that is over, and what its time will tell of.
+  struct StepNote {
+    int64_t number = 0;                      // of the report's
+    std::shared_ptr<const StepMarks> marks;  // nullptr: the time is known
+    uint64_t signature = 0;
+    bool is_recorded = false;
+    bool was_short = false;                // of memory, without a plan
+    std::shared_ptr<const TapePlan> plan;  // followed to its end
+  };
   // Sees the memory of the device, and opens the tier below it.
   absl::Status Enter(Device* device);
   void Begin();
@@ -95,6 +104,7 @@ class Runtime final : public TapeListener {
   static void AfterForkInParent();
   static void AfterForkInChild();
   std::string Here() const;
+  static const char* NameOf(State state);
   // Of the device of the open or the last pair.
   Ledger& ledger() const { return Device::Get().ledger(device_); }
   Bytes budget() const { return ledger().budget(); }
@@ -121,8 +131,16 @@ class Runtime final : public TapeListener {
   void RefreshVerified();
   void KeepTimes(SignatureBook* book);
   void PriceCandidates(SignatureBook* book);
+  // Whether memory was short since the last time; where it lies in segments,
+  // also whether some had to be given back for others.
+  bool WasPressed();
+  // The last step followed its plan, and was pressed.
+  void TightenPlans(SignatureBook* book);
   void Reprice(SignatureBook* book, const Planning::Made& made);
   void NoteStepTime(SignatureBook* book, bool evicted);
+  void LearnStepTime(SignatureBook* book, double seconds) const;
+  // Of the step before the one that ends now; waits for it.
+  void TakeQueuedTime();
   MeasuredProfile TakeProfile(const SignatureBook& book);
   void AskForPlan(SignatureBook* book);
   void FetchPlans();
@@ -148,7 +166,9 @@ class Runtime final : public TapeListener {
   void RestoreWhatIsDue(const void* node);
   bool MayRest(Bytes peak) const;
   // The step that has ended followed the plan to its end.
-  void ReportFollowed(Candidate* candidate);
+  void ReportFollowed(const SignatureBook& book, Candidate* candidate);
+  static double PredictedSeconds(const SignatureBook& book,
+                                 const TapePlan& plan);
   void Sleep(Bytes peak);
   void Wake();
   void NoteCoverage();
@@ -198,6 +218,9 @@ class Runtime final : public TapeListener {
   // It began in the middle of a step, where that woke us.
   bool is_partial_ = false;
   double step_seconds_ = 0;  // from the begin of the last pair to the next
+  StepNote note_;
+  std::atomic<bool> was_relieved_ = false;  // since the last pair was over
+  int64_t give_backs_ = 0;                  // of segments, until then
   // Of the last pair; 0: it was not complete, or nobody knows.
   uint64_t signature_ = 0;
   int streak_ = 0;     // how many in a row had it

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "hooks/device.h"
-#include "hooks/recovery.h"
+#include "hooks/recipe.h"
 #include "hooks/runtime.h"
 #include "hooks/runtime_lock.h"
 #include "planner/least_peak.h"

@@ -22,6 +22,10 @@ constexpr int kPairsPerSignature = 2;
 constexpr int kGoneAfter = 4;
 constexpr int kOnceOnly = 64;
 
+// Plans that were short of memory are made anew for less: by this part of the
+// budget, each time.
+constexpr int kTightening = 32;
+
 bool MayComeAgain(const SignatureBook& book, int64_t pairs) {
   const int64_t away = pairs - book.last_pair;
   return away < (book.longest_gap > 0 ? kGoneAfter * book.longest_gap
@@ -37,6 +41,7 @@ void Runtime::Learn() {
   quiet_pairs_ = evicted ? 0 : quiet_pairs_ + 1;
   const uint64_t last = signature_;
   const bool is_partial = std::exchange(is_partial_, false);
+  const bool was_pressed = WasPressed();
   signature_ = complete_ && !is_partial ? tape_->hash : 0;
   streak_ = signature_ == last ? streak_ + 1 : 1;
   if (signature_ == 0) return;
@@ -51,7 +56,16 @@ void Runtime::Learn() {
   book.last_pair = pairs_;
   book.was_short = evicted;
   const bool is_recorded = steady_run_ == nullptr;
+  note_.signature = signature_;
+  note_.is_recorded = is_recorded;
   if (is_recorded) KeepTimes(&book);
+  if (note_.marks == nullptr) book.step_times.Add(watch_.step_nanoseconds());
+  // One that is cut short shows too little to plan the whole ones by.
+  const size_t stages = tape_->stages.size();
+  if (stages > book.stages) {
+    if (book.stages > 0) book.DiscardPlans();
+    book.stages = stages;
+  }
   if (!settings_.budget) {
     // Times are the least so far: later profiles are better ones.
     if (streak_ > 1 && std::has_single_bit(++book.repeats)) TakeProfile(book);
@@ -59,32 +73,12 @@ void Runtime::Learn() {
   }
   RefreshVerified();
   NoteStepTime(&book, evicted);
+  if (was_pressed && note_.plan != nullptr) TightenPlans(&book);
   if (overran_) TellFloor(&book);
   if (is_recorded) PriceCandidates(&book);
   const bool is_wanted = (evicted || settings_.test_plans) && book.pairs > 1 &&
                          book.plans == SignatureBook::Plans::kNone;
-  if (is_wanted && is_recorded) AskForPlan(&book);
-}
-
-void Runtime::NoteStepTime(SignatureBook* book, bool evicted) {
-  if (followed_plan_ == nullptr && evicted) book->demand.Add(step_seconds_);
-  const bool is_followed = state_ == State::kActive || state_ == State::kSteady;
-  if (!is_followed || !as_planned_ || signature_ != followed_) return;
-  if (Candidate* candidate = Followed()) {
-    candidate->times.Add(step_seconds_);
-    ReportFollowed(candidate);
-  }
-}
-
-void Runtime::ReportFollowed(Candidate* candidate) {
-  if (candidate->reported < 0) {
-    const TapePlan& plan = *candidate->plan;
-    candidate->reported = static_cast<int>(report_.plans.size());
-    report_.plans.push_back({.predicted_time = StepTime(plan) / 1e9,
-                             .predicted_peak = plan.plan.peak,
-                             .offloads = candidate->moves});
-  }
-  report_.steps.last().plan = candidate->reported;
+  if (is_wanted && is_recorded && stages == book.stages) AskForPlan(&book);
 }
 
 void Runtime::Decide() {
@@ -140,10 +134,6 @@ void Runtime::Reprice(SignatureBook* book, const Planning::Made& made) {
     c.plan = *made.plan;
     ++report_.priced;
     if (followed_plan_ == made.priced) followed_plan_ = c.plan;
-    if (c.reported >= 0) {
-      report_.plans[c.reported].predicted_time = StepTime(*c.plan) / 1e9;
-      report_.plans[c.reported].predicted_peak = c.plan->plan.peak;
-    }
   }
 }
 
@@ -271,24 +261,6 @@ void Runtime::Wake() {
   EnableRecorder(true);
 }
 
-void Runtime::KeepTimes(SignatureBook* book) {
-  const bool known = book->op_times.size() == tape_->ops.size() &&
-                     book->stage_times.size() == tape_->stages.size();
-  book->op_times.resize(tape_->ops.size());
-  book->stage_times.resize(tape_->stages.size());
-  const auto keep = [known](double* measured, double* least) {
-    if (known) *measured = std::min(*measured, *least);
-    *least = *measured;
-  };
-  for (size_t i = 0; i < book->op_times.size(); ++i) {
-    keep(&tape_->ops[i].nanoseconds, &book->op_times[i]);
-  }
-  for (size_t i = 0; i < book->stage_times.size(); ++i) {
-    keep(&tape_->stages[i].nanoseconds, &book->stage_times[i]);
-  }
-  book->step_times.Add(watch_.step_nanoseconds());
-}
-
 // Times of the first pairs are poor: what plans are expected to take is found
 // anew from the better ones.
 void Runtime::PriceCandidates(SignatureBook* book) {
@@ -314,7 +286,9 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
   Profile& profile = measured.profile;
   profile.tail_time =
-      std::max(0.0, book.step_times.Median() - BaseTime(profile));
+      Device::Get().is_async()
+          ? book.tail_times.Median()
+          : std::max(0.0, book.step_times.Median() - BaseTime(profile));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
   return measured;
 }
@@ -322,8 +296,10 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
 void Runtime::AskForPlan(SignatureBook* book) {
   // Demand eviction makes up for what the prediction misses.
   const int64_t bound = Count(budget());
-  const int64_t margin = std::min(
-      std::max({bound / 100, int64_t{1} << 20, Count(waste_)}), bound / 2);
+  const int64_t margin =
+      std::min(std::max({bound / 100, int64_t{1} << 20, Count(waste_)}) +
+                   book->tightened * bound / kTightening,
+               bound / 2);
   // Planning takes a core of the job: no more of it than pays soon.
   const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
   PlanOptions options = {

@@ -1,8 +1,6 @@
-// What the runtime does for saved tensors and for the recorder.
+// What the runtime does for the recorder.
 #include <ATen/ATen.h>
-#include <ATen/SequenceNumber.h>
 #include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -10,14 +8,12 @@
 
 #include "absl/hash/hash.h"
 #include "allocator/allocation_kind.h"
-#include "hooks/busy.h"
 #include "hooks/device.h"
+#include "hooks/insist.h"
 #include "hooks/outside.h"
 #include "hooks/proving.h"
-#include "hooks/recovery.h"
 #include "hooks/replay.h"
 #include "hooks/runtime.h"
-#include "hooks/runtime_lock.h"
 #include "hooks/stream_order.h"
 #include "hooks/twin.h"
 
@@ -112,116 +108,6 @@ bool NeedsPreimage(const TapeOp& op) {
 
 }  // namespace
 
-std::optional<int> Runtime::NextSave() {
-  if (in_pair_ && owner_.load() != std::this_thread::get_id()) {
-    ++foreign_saves_;
-    return std::nullopt;
-  }
-  // Also for the owner of the pair: the thread that runs its backward may end
-  // it at any time, and a third begin the next.
-  const RuntimeLock lock;
-  const Busy busy;
-  if (Device::Get().is_async() && Device::Get().IsCapturing()) {
-    return std::nullopt;
-  }
-  if (state_ == State::kIdle) Wake();
-  if (!IsManaging()) return std::nullopt;
-  if (!in_pair_) BeginPair();
-  // Not in a pair: the last one has put us to sleep.
-  if (!in_pair_ || owner_.load() != std::this_thread::get_id()) {
-    return std::nullopt;
-  }
-  if (saves_ == 0) first_sequence_ = at::sequence_number::peek();
-  const uint64_t sequence = at::sequence_number::peek() - first_sequence_;
-  const int position = saves_++;
-  if (steady_run_ == nullptr) {
-    tape_->saves.push_back({.sequence = sequence});
-    return position;
-  }
-  if (steady_run_->IsSpillDue(position)) SpillWhatIsDue(position);
-  if (steady_run_->IsNative(position, sequence)) return std::nullopt;
-  return position;
-}
-
-std::shared_ptr<Tape> Runtime::TapeForPack() {
-  if (!IsManaging() || !in_pair_) return nullptr;
-  return owner_.load() == std::this_thread::get_id() ? tape_ : nullptr;
-}
-
-// The storage of `tensor`, which is being saved, on the tape.
-int Runtime::StorageToSave(Tape* tape, const at::Tensor& tensor) const {
-  const c10::Storage& bytes = tensor.storage();
-  if (const int known = tape->Find(bytes); known >= 0) return known;
-  // Unseen inside an op: one of its outputs, or a temporary of its own; which
-  // of them shows when it ends.
-  const int op = CurrentOp(tape);
-  if (op >= 0) {
-    const int added = tape->AddProduced(bytes, op);
-    tape->storages[added].copy_of = FindOverwritten(*tape, op, bytes);
-    return added;
-  }
-  const bool leaf = tensor.is_leaf() && tensor.requires_grad();
-  return state_ == State::kSteady && !leaf ? tape->AddUnknown(bytes)
-                                           : tape->FindOrAdd(tensor);
-}
-
-int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
-  const c10::Storage& bytes = tensor.storage();
-  const int index = StorageToSave(tape, tensor);
-  if (state_ == State::kSteady) {
-    steady_run_->Check(position, tensor, index);
-    tape->clock = position;
-    FreeWhatIsDue();
-  }
-  TapeStorage& storage = tape->storages[index];
-  if (!storage.data) storage.data = bytes;
-  if (state_ == State::kSteady) UseHere(&storage);
-  ++storage.hooks;
-  ++tape->hooks;
-  const int op = static_cast<int>(tape->ops.size()) - 1;
-  if (storage.last_pack < 0) storage.tagged = op;
-  if (storage.spill) tape->spilled_saves.insert(position);
-  if (position >= static_cast<int>(tape->saves.size())) {
-    tape->saves.resize(position + 1);
-  }
-  SaveMark& mark = tape->saves[position];
-  mark.storage = index;
-  mark.earlier = std::exchange(storage.last_pack, position);
-  mark.op = op;
-  mark.elements = tensor.numel();
-  mark.type = tensor.scalar_type();
-  storage.packed_at = storage.needed_at = tape->clock;
-  if (storage.bytes >= LeastManaged() && !storage.external) {
-    Device::Get().ledger(storage.device).Retag(bytes.data(), Kind::kSaved);
-  }
-  return index;
-}
-
-c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
-  if (tape == tape_ && !in_backward_ &&
-      torch::autograd::get_current_graph_task_id() != -1) {
-    BeginBackward();
-  }
-  if (tape == tape_ && in_backward_) {
-    residency_.SetPosition(tape.get(), tape->storages[index].packed_at);
-  }
-  if (tape == tape_ && in_backward_) FollowAsk(index);
-  c10::Storage bytes = residency_.Fetch(tape.get(), index);
-  if (tape == tape_ && in_backward_ && steady_run_ == nullptr) watch_.Give();
-  return bytes;
-}
-
-void Runtime::Forget(Tape* tape, int index) {
-  --tape->storages[index].hooks;
-  --tape->hooks;
-  Settle(tape, index);
-  // The graph is gone without a backward: nobody will tell us.
-  if (tape == tape_.get() && tape->hooks == 0 && !in_backward_ &&
-      CurrentOp(tape) < 0) {
-    EndPair();
-  }
-}
-
 Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
   if (!IsManaging() || state_ == State::kSteady) return nullptr;
   if (in_pair_ && owner_.load() != std::this_thread::get_id()) return nullptr;
@@ -261,8 +147,10 @@ void Runtime::BeginWrites(Tape* tape, int index) {
   const AllocationKind scratch(Kind::kScratch);
   const Proving proving;
   try {
-    preimage_ = Device::Get().CopyOf(c10::Storage(
-        tape->storages[op.arguments[0].tensors[0].storage].identity.lock()));
+    preimage_ = Insist([&] {
+      return Device::Get().CopyOf(c10::Storage(
+          tape->storages[op.arguments[0].tensors[0].storage].identity.lock()));
+    });
   } catch (const c10::OutOfMemoryError&) {
     // Another time.
   }

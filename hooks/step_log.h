@@ -12,9 +12,9 @@ namespace ebbtide {
 
 // From one pair to the next.
 struct Step {
-  double seconds = 0;
-  Bytes peak{};   // live bytes
-  int plan = -1;  // of the report, that was followed to its end; -1: none
+  double seconds = 0;  // by the device's clock where it queues work
+  Bytes peak{};        // live bytes
+  int plan = -1;       // of the report, that was followed to its end; -1: none
 };
 
 // Not thread-safe.
@@ -34,6 +34,11 @@ class StepLog {
   int64_t first() const { return count_ - static_cast<int64_t>(steps_.size()); }
   const std::deque<Step>& known() const { return steps_; }
   Step& last() { return steps_.back(); }
+  // nullptr where it is not known any more.
+  Step* Find(int64_t number) {
+    return number < first() || number >= count_ ? nullptr
+                                                : &steps_[number - first()];
+  }
 
  private:
   std::deque<Step> steps_;

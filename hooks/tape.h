@@ -168,7 +168,9 @@ struct TapeStorage {
   int dependents = 0;  // owed storages whose recipe reads it
   // Somebody asks for it and its bytes are nowhere (hooks/recovery.h).
   bool owed = false;
-  int pins = 0;        // in use by a running replay: not to be evicted
+  int pins = 0;        // read at this moment: not to be evicted
+  int awaited = 0;     // reads by running replays to come: not to be dropped
+  bool lent = false;   // `data` and `spill` are of a running replay, and end it
   int last_pack = -1;  // position of its last save in the pair
   // Where it was packed, on the tape's clock; the mirror of when it is needed.
   double packed_at = 0;

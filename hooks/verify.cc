@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "hooks/device.h"
+#include "hooks/insist.h"
 #include "hooks/replay.h"
 
 namespace ebbtide {
@@ -129,7 +130,7 @@ void Verifier::Try(const Tape& tape, const TapeOp& op, at::TensorList outputs,
                    const c10::Storage& preimage) {
   Result result;
   try {
-    result = Compare(tape, op, outputs, preimage);
+    result = Insist([&] { return Compare(tape, op, outputs, preimage); });
   } catch (const c10::OutOfMemoryError&) {
     return;
   } catch (const std::exception&) {

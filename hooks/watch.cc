@@ -1,6 +1,7 @@
 #include "hooks/watch.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "hooks/device.h"
 #include "hooks/run_log.h"
@@ -29,12 +30,15 @@ void Watch::BeginPair(Tape* tape) {
   seen_ = 0;
   step_began_ = NowNanos();
   step_own_ = residency_.own_nanoseconds();
+  if (!Device::Get().is_async()) return;
+  open_ = std::make_shared<StepMarks>();
+  open_->begin = std::exchange(mark_, nullptr);
+  if (open_->begin == nullptr) open_->begin = Device::Get().MarkTime(device_);
 }
 
 void Watch::BeginOp() {
   ledger().BeginWindow();
   other_ = ledger().WindowPeakOther();
-  saved_ = ledger().WindowPeak() - other_;
   own_ = residency_.own_nanoseconds();
   began_ = NowNanos();
   queued_.Begin();
@@ -44,9 +48,7 @@ void Watch::EndOp(int index) {
   TapeOp& op = tape_->ops[index];
   op.nanoseconds = Since(began_, own_);
   queued_.End(QueuedTimes::What::kOp, index);
-  // What the op itself has saved is among the rest until it ends.
-  op.other =
-      std::max(ledger().WindowPeakOther(), ledger().WindowPeak() - saved_);
+  op.other = ledger().WindowPeakOther();
   RunLog::Global().AddSpan(SpanKind::kForward, op.info->name, began_, {});
   Bytes made{};
   for (int output : op.outputs) {
@@ -103,6 +105,7 @@ int Watch::Ask(int storage, const torch::autograd::Node* node) {
 
 void Watch::EndBackward() {
   CloseStage();
+  if (open_ != nullptr) open_->tail = Device::Get().MarkTime(device_);
   ledger().BeginWindow();
 }
 
@@ -110,6 +113,10 @@ void Watch::EndStep() {
   queued_.Finish();
   tail_ = ledger().WindowPeakOther();
   step_nanoseconds_ = Since(step_began_, step_own_);
+  if (!Device::Get().is_async()) return;
+  mark_ = Device::Get().MarkTime(device_);
+  if (open_ != nullptr) open_->end = mark_;
+  ended_ = std::exchange(open_, nullptr);
 }
 
 }  // namespace ebbtide

@@ -16,6 +16,13 @@
 
 namespace ebbtide {
 
+// Where a step lies in its stream, on a device whose work is queued.
+struct StepMarks {
+  std::shared_ptr<const TimeMark> begin;
+  std::shared_ptr<const TimeMark> tail;  // backward has been queued
+  std::shared_ptr<const TimeMark> end;   // the next step's begin
+};
+
 class Watch {
  public:
   explicit Watch(const Residency* residency) : residency_(*residency) {}
@@ -31,8 +38,11 @@ class Watch {
   void EndBackward();
   // The next pair begins: what was measured in between is the tail.
   void EndStep();
+  // Of the step that has ended last; nullptr where time is the host's.
+  const std::shared_ptr<const StepMarks>& step_marks() const { return ended_; }
 
-  // Bytes and time outside forward and backward, after EndStep.
+  // Bytes outside forward and backward, and the host's time of the step less
+  // what ebbtide itself took of it, after EndStep.
   Bytes tail() const { return tail_; }
   double step_nanoseconds() const { return step_nanoseconds_; }
 
@@ -52,11 +62,13 @@ class Watch {
   int64_t began_ = 0;
   double own_ = 0;
   Bytes other_{};
-  Bytes saved_{};
   int64_t step_began_ = 0;
   double step_own_ = 0;
   Bytes tail_{};
   double step_nanoseconds_ = 0;
+  std::shared_ptr<StepMarks> open_;         // of the step that has begun
+  std::shared_ptr<const StepMarks> ended_;  // of the one before
+  std::shared_ptr<const TimeMark> mark_;    // between the two
 };
 
 // The planner's view of a measured pair. Value i of the profile is storage

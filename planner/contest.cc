@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr size_t kRemembered = 64;  // steps
+constexpr size_t kRemembered = 32;  // steps
 constexpr size_t kLast = 8;         // of them, those that plans compete with
 constexpr int kEnough = 8;          // steps after which planning is given up
 constexpr double kFar = 1.25;       // a single step that is slower ends a trial

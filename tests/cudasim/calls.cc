@@ -20,12 +20,22 @@ bool Read(std::string_view text, T* number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+// Which device is current is no question to it, and PyTorch asks it at every
+// turn, also where it may not throw.
+bool IsWork(std::string_view function) { return function != "cudaGetDevice"; }
+
 }  // namespace
 
 int Calls::Enter(std::string_view function) {
   auto count = counts_.find(function);
   if (count == counts_.end()) count = counts_.emplace(function, 0).first;
   ++count->second;
+  is_work_ = IsWork(function);
+  hit_ = is_work_ && ++total_ == failing_;
+  return hit_ ? failing_error_ : ErrorOf(function);
+}
+
+int Calls::ErrorOf(std::string_view function) {
   if (faults_.empty()) return 0;
   const auto found = faults_.find(function);
   if (found == faults_.end()) return 0;
@@ -42,6 +52,11 @@ int Calls::Enter(std::string_view function) {
 void Calls::Fail(std::string_view function, int64_t after, int64_t times,
                  int error) {
   faults_.insert_or_assign(std::string(function), Fault{after, times, error});
+}
+
+void Calls::FailOne(int64_t after, int error) {
+  failing_ = total_ + after + 1;
+  failing_error_ = error;
 }
 
 bool Calls::FailAll(std::string_view text) {

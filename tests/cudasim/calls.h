@@ -20,12 +20,28 @@ class Calls {
   bool FailAll(std::string_view text);
   uint64_t count(std::string_view function) const;
 
+  // After `after` more calls, of whatever functions but cudaGetDevice, one
+  // fails; and the number of these.
+  void FailOne(int64_t after, int error);
+  uint64_t total() const { return total_; }
+  // Whether the last Enter was that one.
+  bool hit() const { return hit_; }
+  // Whether the last Enter is among those that it may be.
+  bool is_work() const { return is_work_; }
+
  private:
   struct Fault {
     int64_t after;
     int64_t times;
     int error;
   };
+  int ErrorOf(std::string_view function);
+
+  uint64_t total_ = 0;
+  uint64_t failing_ = 0;  // which of all calls; 0: none
+  int failing_error_ = 0;
+  bool hit_ = false;
+  bool is_work_ = false;
   std::map<std::string, uint64_t, std::less<>> counts_;
   std::map<std::string, Fault, std::less<>> faults_;
 };

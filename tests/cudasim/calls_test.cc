@@ -24,6 +24,21 @@ TEST(CallsTest, AllCallsFailWhereTimesIsNegative) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(calls.Enter("cudaMalloc"), 2);
 }
 
+TEST(CallsTest, OneCallOfAllFails) {
+  Calls calls;
+  EXPECT_EQ(calls.Enter("a"), 0);
+  calls.FailOne(1, 7);
+  EXPECT_EQ(calls.Enter("a"), 0);
+  EXPECT_FALSE(calls.hit());
+  EXPECT_EQ(calls.Enter("cudaGetDevice"), 0);
+  EXPECT_FALSE(calls.hit());
+  EXPECT_EQ(calls.Enter("b"), 7);
+  EXPECT_TRUE(calls.hit());
+  EXPECT_EQ(calls.Enter("b"), 0);
+  EXPECT_FALSE(calls.hit());
+  EXPECT_EQ(calls.total(), 4);
+}
+
 TEST(CallsTest, ReadsFaultsFromText) {
   Calls calls;
   EXPECT_TRUE(calls.FailAll("a:0:1:2,b:1:-1:719"));

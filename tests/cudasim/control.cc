@@ -122,6 +122,28 @@ uint64_t cudasim_calls(const char* function) {
   return Call(nullptr)->calls.count(function);
 }
 
+void cudasim_fail_one(int64_t after, int error, int breaks) {
+  const Call call(nullptr);
+  call->calls.FailOne(after, error);
+  call->failed = nullptr;
+  call->fault_breaks = breaks != 0;
+}
+
+uint64_t cudasim_all_calls() { return Call(nullptr)->calls.total(); }
+
+const char* cudasim_failed() { return Call(nullptr)->failed; }
+
+void cudasim_trace_calls() {
+  const Call call(nullptr);
+  call->trace.clear();
+  call->is_traced = true;
+}
+
+const char* cudasim_traced(size_t n) {
+  const Call call(nullptr);
+  return n < call->trace.size() ? call->trace[n] : nullptr;
+}
+
 int cudasim_peek(const void* device, void* out, size_t size) {
   const Call call(nullptr);
   if (!call->heap.Covers(device, size)) return int(Error::kInvalidValue);

@@ -68,6 +68,19 @@ void cudasim_advance_ns(uint64_t ns);
 void cudasim_fail(const char* function, int64_t after, int64_t times,
                   int error);
 uint64_t cudasim_calls(const char* function);
+/* After `after` more calls, of whatever functions but cudaGetDevice, one fails;
+ * if `breaks`, the device does for good (cudasim_break). The next: their
+ * number. */
+void cudasim_fail_one(int64_t after, int error, int breaks);
+uint64_t cudasim_all_calls(void);
+/* Whose call that was: the function and, from the caller outward, the code it
+ * came from, each LIBRARY+OFFSET; NULL before. Standard error has it, too, as
+ * "cudasim: failed: ...". */
+const char* cudasim_failed(void);
+/* From now on each such call is noted, with the one piece of code that it came
+ * from: the n-th since then, or NULL. */
+void cudasim_trace_calls(void);
+const char* cudasim_traced(size_t n);
 
 /* Device bytes as they are now, whatever is still queued. */
 int cudasim_peek(const void* device, void* out, size_t size);

@@ -54,6 +54,11 @@ def _load() -> ctypes.CDLL:
     runtime.cudasim_fail.argtypes = [text, number, number, ctypes.c_int]
     runtime.cudasim_calls.argtypes = [text]
     runtime.cudasim_calls.restype = ctypes.c_uint64
+    runtime.cudasim_fail_one.argtypes = [number, ctypes.c_int, ctypes.c_int]
+    runtime.cudasim_all_calls.restype = ctypes.c_uint64
+    runtime.cudasim_failed.restype = text
+    runtime.cudasim_traced.argtypes = [size]
+    runtime.cudasim_traced.restype = text
     runtime.cudasim_peek.argtypes = [pointer, pointer, size]
     runtime.cudasim_hazard.argtypes = [size]
     runtime.cudasim_hazard.restype = text
@@ -100,6 +105,46 @@ def fail(function: str, *, after: int = 0, times: int = 1, error: int = 2) -> No
 
 def calls(function: str) -> int:
     return int(runtime.cudasim_calls(function.encode()))
+
+
+def fail_one(*, after: int, error: int, breaks: bool = False) -> None:
+    runtime.cudasim_fail_one(after, error, int(breaks))
+
+
+def all_calls() -> int:
+    return int(runtime.cudasim_all_calls())
+
+
+@dataclasses.dataclass
+class Failed:
+    """The call that fail_one made fail."""
+
+    function: str
+    places: list[str]  # LIBRARY+OFFSET, from the caller outward
+
+    @property
+    def libraries(self) -> list[str]:
+        return [place.partition("+")[0] for place in self.places]
+
+
+def failed() -> Failed | None:
+    message = runtime.cudasim_failed()
+    if not message:
+        return None
+    function, *places = message.decode().split(" ")
+    return Failed(function, places)
+
+
+def trace_calls() -> None:
+    runtime.cudasim_trace_calls()
+
+
+def traced() -> list[str]:
+    """FUNCTION LIBRARY+OFFSET of each call since trace_calls."""
+    calls: list[str] = []
+    while call := runtime.cudasim_traced(len(calls)):
+        calls.append(call.decode())
+    return calls
 
 
 def peek(address: int, size: int) -> bytes:

@@ -31,7 +31,7 @@ extern "C" {
 #endif
 
 /* Once per process, after torch is loaded and while no other thread runs ops.
- */
+ * Starts no thread, so that the process may fork before it uses the device. */
 void cudasim_exact_install(void);
 /* Off and on again; it is on after the installation. */
 void cudasim_exact_enable(int enabled);

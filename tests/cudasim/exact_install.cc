@@ -359,7 +359,6 @@ void Watch(const c10::CachingDeviceAllocator::TraceEntry& entry) {
 extern "C" {
 
 void cudasim_exact_install() {
-  cudasim::Worker::Get();
   cudasim::Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
   auto& dispatcher = c10::Dispatcher::singleton();

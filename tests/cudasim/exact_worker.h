@@ -13,7 +13,7 @@ namespace cudasim {
 // thread with none of that, so the bits depend on no caller.
 class Worker {
  public:
-  // Never destroyed, as the device is not.
+  // Begins with the first function. Never destroyed, as the device is not.
   static Worker& Get();
 
   // Runs the function, which must not throw, and waits for it. Functions of

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "tests/cudasim/callers.h"
+
 namespace cudasim {
 namespace {
 
@@ -35,6 +37,19 @@ const char* Simulator::Intern(const std::string& name) {
   return interned.insert(name).first->c_str();
 }
 
+void Simulator::NoteCaller(const char* function) {
+  constexpr int kAll = 64;
+  const auto callers = [&](int most) {
+    return Intern(std::string(function) + " " + Callers(most));
+  };
+  if (is_traced) trace.push_back(callers(1));
+  if (!calls.hit()) return;
+  failed = callers(kAll);
+  // The program may not live to be asked.
+  fprintf(stderr, "cudasim: failed: %s\n", failed);
+  if (fault_breaks) Break(failed);
+}
+
 void Simulator::Break(const std::string& message) {
   if (broken == nullptr) broken = Intern(message);
 }
@@ -58,6 +73,10 @@ Call::Call(const char* function, bool works)
   simulator_.queue.Pass(
       static_cast<Nanos>(simulator_.settings.rates.host_us * 1e3));
   error_ = simulator_.calls.Enter(function);
+  if (simulator_.calls.is_work() &&
+      (simulator_.calls.hit() || simulator_.is_traced)) {
+    simulator_.NoteCaller(function);
+  }
   if (error_ == 0 && works && Queue::InHostFunction()) {
     error_ = static_cast<int>(Error::kNotPermitted);
   }

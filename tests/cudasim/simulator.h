@@ -30,6 +30,8 @@ struct Simulator {
 
   explicit Simulator(const Settings& settings);
 
+  // The call is this thread's, and counted.
+  void NoteCaller(const char* function);
   // The message stays for good; `name` may be a temporary.
   const char* Intern(const std::string& name);
   // The first message counts.
@@ -43,6 +45,10 @@ struct Simulator {
   HostMemory host;
   Queue queue;
   Calls calls;
+  const char* failed = nullptr;  // the one call that was told to
+  bool fault_breaks = false;
+  bool is_traced = false;
+  std::vector<const char*> trace;  // callers of the calls so far
   Hazards hazards;
   bool hazards_fatal = true;
   uint64_t blocks_taken = 0;

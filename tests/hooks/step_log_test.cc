@@ -30,5 +30,15 @@ TEST(StepLogTest, ALongRunKeepsItsLastSteps) {
   EXPECT_EQ(log.last().peak, Bytes{steps - 1});
 }
 
+TEST(StepLogTest, AStepIsFoundByItsNumberUntilItIsForgotten) {
+  StepLog log;
+  for (size_t i = 0; i < StepLog::kMost + 2; ++i) log.Add({.plan = int(i)});
+  EXPECT_EQ(log.Find(1), nullptr);
+  ASSERT_NE(log.Find(2), nullptr);
+  EXPECT_EQ(log.Find(2)->plan, 2);
+  EXPECT_EQ(log.Find(log.count() - 1), &log.last());
+  EXPECT_EQ(log.Find(log.count()), nullptr);
+}
+
 }  // namespace
 }  // namespace ebbtide

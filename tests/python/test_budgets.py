@@ -63,6 +63,23 @@ def test_a_proof_takes_no_memory_that_the_step_does_not_have(zygote: Zygote) -> 
     assert done.report["peak"] > 7 * MIB
 
 
+def test_what_a_rebuild_has_made_and_still_needs_can_be_spilled(
+    zygote: Zygote,
+) -> None:
+    done = zygote.spilled("budgets.ladder")
+    # In each of four steps what is made beside the values that wait, 1 MiB each;
+    # it is not worth spilling itself.
+    assert done.replayed > 0
+    assert done.spilled >= 16 * MIB
+
+
+def test_plans_are_made_from_the_longest_backward(zygote: Zygote) -> None:
+    # One that is cut short has the same ops in forward.
+    done = zygote.planned("budgets.last_layer_first", "none")
+    assert done.steps("active") >= 4
+    assert done.report["over_budget_steps"] <= 1  # the second step needs more
+
+
 def test_what_spilling_would_lower_the_floor_to_is_told(zygote: Zygote) -> None:
     budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
     kept = zygote.same("budgets.chain_of_noise", budget)

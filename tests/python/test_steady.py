@@ -59,3 +59,9 @@ def test_the_recorder_is_back_when_the_spill_file_is_full(zygote: Zygote) -> Non
 
 def test_a_pair_that_differs_is_recorded_from_the_next_on(zygote: Zygote) -> None:
     assert steadily(zygote, "fewer_saves").state != "steady"
+
+
+def test_a_pair_that_an_exception_has_ended_is_over(zygote: Zygote) -> None:
+    done = steadily(zygote, "exception_in_backward")
+    # With the failing one, and without the last, which counts when it is over.
+    assert done.report["steps"] == steady.STEPS, done.report

@@ -129,6 +129,12 @@ def test_what_random_plans_have_found(
     assert done.steps("active") > 0
 
 
+def test_what_a_rebuild_has_lent_is_not_relied_upon(zygote: Zygote) -> None:
+    # It was taken for available when something else was to go, while what it is
+    # made of was about to be written.
+    check("seed_68", zygote.same("training.seed_68", RECOMPUTE), alone=False)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(16, 316, 25))
 def test_many_random_training_loops(zygote: Zygote, first: int) -> None:

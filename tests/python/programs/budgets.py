@@ -1,5 +1,7 @@
 """Programs that meet their budget, or cannot."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as nnf
@@ -72,3 +74,52 @@ def fits_at_second_try(t: Trial) -> None:
             t.gradients(f"{rows} rows", (h.sin() * h).sum(), [w])
         except torch.OutOfMemoryError as error:
             print(error, flush=True)
+
+
+class Hungry(torch.autograd.Function):
+    """Its backward takes 8 MiB before it asks for what it has saved."""
+
+    @staticmethod
+    def forward(ctx: Any, w: Tensor, h: Tensor) -> Tensor:
+        ctx.save_for_backward(h)
+        return w.sum() + h.sum()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        scratch = torch.zeros(64 * ROWS, WIDTH)
+        (h,) = ctx.saved_tensors
+        return h[: 8 * ROWS] * gradients[0] + scratch[:1], None
+
+
+def ladder(t: Trial) -> None:
+    """Saves 16 MiB that are made while 8 others, soon to be added, wait."""
+    w = leaf(8 * ROWS, WIDTH)
+
+    def forward(step: int) -> Tensor:
+        sines = w.sin().mean()
+        with torch.no_grad():
+            rungs = [w * (step + i) for i in range(8)]
+            h = w.repeat(16, 1)
+            for i in range(8):
+                h[i * ROWS :][: 8 * ROWS] += rungs.pop()
+        return sines + Hungry.apply(w, h)
+
+    t.train([w], forward, steps=4)
+
+
+def last_layer_first(t: Trial) -> None:
+    """In the second step a part of the backward comes alone, before the whole."""
+    w = leaf(8 * ROWS, WIDTH)
+    last = leaf(8 * ROWS, WIDTH, seed=1)
+
+    def forward(step: int) -> Tensor:
+        h = w
+        for _ in range(4):
+            h = h.tanh().exp()
+        loss = (h * last).tanh().mean()
+        if step == 1:
+            (gradient,) = torch.autograd.grad(loss, [last], create_graph=True)
+            loss = loss + gradient.square().sum()
+        return loss
+
+    t.train([w, last], forward, steps=14)

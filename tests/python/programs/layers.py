@@ -122,7 +122,7 @@ class Mix(Layer):
 
     def forward(self, h: Tensor, step: int) -> Tensor:
         a, b = h.split(h.shape[1] // 2, 1)
-        order = torch.arange(h.shape[1]).roll(step)
+        order = torch.arange(h.shape[1], device=h.device).roll(step)
         ways: list[Callable[[], Tensor]] = [
             lambda: torch.cat([b, a.tanh()], 1),
             lambda: h.flip(1) * h[:, :1].expand_as(h),

@@ -3,6 +3,7 @@
 Each does something at step 14 that the step before did not do.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -50,6 +51,25 @@ def stacked(x: Tensor, weights: list[Tensor]) -> Tensor:
 
 def usual(_: int, x: Tensor, weights: list[Tensor]) -> Tensor:
     return stacked(x, weights).square().mean()
+
+
+def exception_in_backward(t: Trial) -> None:
+    """It ends a pair that nobody records."""
+
+    def refuse(_: Tensor) -> Tensor:
+        raise ValueError("refused")
+
+    def before(step: int, x: Tensor, weights: list[Tensor]) -> None:
+        if step != UNUSUAL:
+            return
+        handle = weights[0].register_hook(refuse)
+        with contextlib.suppress(ValueError):
+            usual(step, x, weights).backward()
+        handle.remove()
+        for weight in weights:
+            weight.grad = None
+
+    train(t, usual, before)
 
 
 def pair_ended_by_another_thread(t: Trial) -> None:

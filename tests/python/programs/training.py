@@ -43,17 +43,21 @@ class Refused(torch.autograd.Function):
 class Loop:
     """One random training loop and what came of it."""
 
+    device = "cpu"
+    lengths = range(8, 15)  # how many steps
+    batches: tuple[int, ...] = (4, 4, 6)
+
     def __init__(self, seed: int, noise: bool = True) -> None:
         self.draw = random.Random(seed)
         self.noise = noise
         self.notes: list[tuple[str, list[str]]] = []
         torch.manual_seed(seed)
         draw = self.draw
-        self.network = Network(draw, noise)
+        self.network = self.make_network()
         self.optimizer = self.choose_optimizer()
         self.data = torch.Generator().manual_seed(seed)
-        self.steps = draw.randrange(8, 15)
-        self.batch = draw.choice((4, 4, 6))
+        self.steps = draw.choice(self.lengths)
+        self.batch = draw.choice(self.batches)
         self.parts = draw.choice((1, 1, 1, 2, 3))
         self.to_none = draw.random() < 0.7
         self.clip = draw.random() < 0.4
@@ -78,6 +82,9 @@ class Loop:
         }
         self.short = draw.randrange(3, 2 * self.steps)
 
+    def make_network(self) -> Network:
+        return Network(self.draw, self.noise)
+
     def choose_optimizer(self) -> torch.optim.Optimizer:
         parameters = list(self.network.parameters())
         makers: list[Callable[[], torch.optim.Optimizer]] = [
@@ -96,15 +103,20 @@ class Loop:
     def inputs(self, batch: int) -> tuple[Tensor, Tensor]:
         if self.network.images:
             x = torch.rand(batch, 3, PIXELS, PIXELS, generator=self.data)
-            return x, torch.randint(0, 16, (batch,), generator=self.data)
-        x = torch.randint(0, 256, (batch, TIME), generator=self.data)
-        return x, torch.randint(0, 16, (batch * TIME,), generator=self.data)
+            classes = torch.randint(0, 16, (batch,), generator=self.data)
+        else:
+            x = torch.randint(0, 256, (batch, TIME), generator=self.data)
+            classes = torch.randint(0, 16, (batch * TIME,), generator=self.data)
+        return x.to(self.device), classes.to(self.device)
 
     def losses(self, step: int, batch: int) -> list[Tensor]:
         x, classes = self.inputs(batch)
         # Threads share the cache of autocast, and clear it for each other.
         with torch.autocast(
-            "cpu", torch.bfloat16, enabled=self.autocast, cache_enabled=self.noise
+            self.device,
+            torch.bfloat16,
+            enabled=self.autocast,
+            cache_enabled=self.noise,
         ):
             scores = self.network(x, step)
         scores = scores.float()
@@ -137,7 +149,13 @@ class Loop:
         self.optimizer.step()
         self.note(f"network {step}", *parameters, *self.network.buffers())
         if self.noise:
-            self.note(f"generator {step}", torch.get_rng_state())
+            self.note(f"generator {step}", self.generator_state())
+
+    def generator_state(self) -> Tensor:
+        return torch.get_rng_state()
+
+    def wrong_shape(self) -> Tensor:
+        return torch.ones(3, 3, device=self.device)
 
     def run(self) -> None:
         """All steps; leaves nothing alive but what the network is."""
@@ -174,7 +192,7 @@ class Loop:
 
     def fail_in_forward(self, step: int) -> None:
         losses = self.losses(step, self.batch)
-        losses[0] @ torch.ones(3, 3)
+        losses[0] @ self.wrong_shape()
 
     def fail_in_backward(self, step: int) -> None:
         x, _ = self.inputs(self.batch)
@@ -186,7 +204,7 @@ class Loop:
     def fail_in_a_hook(self, step: int) -> None:
         losses = self.losses(step, self.batch)
         bias = self.network.head.weight
-        handle = bias.register_hook(lambda gradient: gradient @ torch.ones(3, 3))
+        handle = bias.register_hook(lambda gradient: gradient @ self.wrong_shape())
         try:
             self.backward(losses)
         finally:

@@ -17,7 +17,8 @@ import ebbtide
 # A storage below 64 KiB is never managed; this one has twice that.
 ROWS, WIDTH = 128, 256
 
-COPIERS = ("ebbtide-out", "ebbtide-back")
+# Ours that last as long as the process.
+COPIERS = ("ebbtide-out", "ebbtide-back", "ebbtide-pin")
 
 
 def digest(value: object) -> str:
@@ -133,7 +134,7 @@ def threads() -> list[str]:
 
 
 def resources(most: int | None = None) -> tuple[int, int]:
-    """Open files of this process, and threads but for our two of the copies.
+    """Open files of this process, and threads but for ours of the copies.
 
     A thread has its name a moment after it began, and one that makes plans ends
     by itself: with more than `most` threads it looks again for a while.

@@ -1,0 +1,58 @@
+// What it takes to rebuild a storage from what a tape has recorded.
+#ifndef EBBTIDE_HOOKS_RECIPE_H_
+#define EBBTIDE_HOOKS_RECIPE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooks/replay.h"
+#include "hooks/tape.h"
+
+namespace ebbtide {
+
+// Storages that an op reads, one visit for each tensor argument. False where
+// `visit` has ended the walk.
+template <typename Visit>  // bool Visit(int storage); false ends the walk
+bool ForEachRead(const Tape& tape, int op_index, Visit visit) {
+  const TapeOp& op = tape.ops[op_index];
+  for (int i = 0; i < static_cast<int>(op.arguments.size()); ++i) {
+    if (!ReadsArgument(op, i)) continue;
+    for (const TensorArgument& t : op.arguments[i].tensors) {
+      if (t.storage >= 0 && !visit(t.storage)) return false;
+    }
+  }
+  return true;
+}
+
+// The ops that rebuild a storage, in execution order (their order on the tape),
+// and how long they took when they were recorded.
+struct Recipe {
+  std::vector<int> ops;
+  double nanoseconds = 0;
+};
+
+inline constexpr int kMostOps = 4096;
+
+// The recipe of `storage` as if its bytes were gone, from what is available
+// now; nullopt where there is none: an op that is opaque, not verified, or
+// reads a version that has been overwritten since; an input that is gone; more
+// than `max_ops` ops.
+std::optional<Recipe> FindRecipe(const Tape& tape, int storage,
+                                 int max_ops = kMostOps);
+
+// What stands in the way of a recipe, for people: an op (-1: none in
+// particular), and how ("the shape of its output depends on data").
+struct NoRecipe {
+  int op = -1;
+  std::string reason;  // goes on after the op's name
+};
+// Nullopt where FindRecipe finds one.
+std::optional<NoRecipe> WhyNoRecipe(const Tape& tape, int storage);
+
+// Storages read by the ops that wrote `storage`, itself excluded, each once.
+std::vector<int> RecipeInputs(const Tape& tape, int storage);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_RECIPE_H_

@@ -1,0 +1,159 @@
+// Of each step, how long it took and how high it went.
+//
+// A host that queues work does not know when it runs. There the device's clock
+// tells: its marks are looked at when the next step is over, so that nobody
+// waits for what has just been queued.
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "hooks/device.h"
+#include "hooks/run_log.h"
+#include "hooks/runtime.h"
+
+namespace ebbtide {
+namespace {
+
+double Seconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// How often PyTorch's allocator gave segments back to have room for others,
+// which waits for all that is queued.
+int64_t GiveBacks(int device) {
+  if (!Device::Get().is_async()) return 0;
+  auto* const allocator = dynamic_cast<c10::DeviceAllocator*>(
+      c10::GetAllocator(Device::Get().type()));
+  if (allocator == nullptr || !allocator->initialized()) return 0;
+  return allocator->getDeviceStats(static_cast<c10::DeviceIndex>(device))
+      .num_alloc_retries;
+}
+
+}  // namespace
+
+bool Runtime::WasPressed() {
+  const int64_t before = std::exchange(give_backs_, GiveBacks(device_));
+  return was_relieved_.exchange(false) || give_backs_ > before;
+}
+
+// A device whose memory lies in segments runs short before live bytes come to
+// the budget, by how much only steps tell: where all of it is taken no waste is
+// left to measure. A plan that keeps its time all the same is good enough.
+void Runtime::TightenPlans(SignatureBook* book) {
+  constexpr int kMost = 6;
+  constexpr double kNear = 1.015;
+  const Candidate* candidate = Followed();
+  if (!Device::Get().is_async() || settings_.test_plans ||
+      candidate == nullptr || book->tightened >= kMost ||
+      candidate->times.Least() <
+          kNear * PredictedSeconds(*book, *candidate->plan) ||
+      ++book->short_steps < kTrial) {
+    return;
+  }
+  book->short_steps = 0;
+  ++book->tightened;
+  book->DiscardPlans();
+}
+
+void Runtime::CloseStep() {
+  const double now = Seconds();
+  TakeQueuedTime();
+  if (step_began_ > 0) {
+    plan_run_.reset();
+    watch_.EndStep();
+    step_seconds_ = now - step_began_;
+    const Bytes peak = Device::Get().StepPeak(device_);
+    overran_ = peak > budget();
+    waste_ = peak - ledger().Peak();
+    if (overran_) ++report_.over_budget_steps;
+    RunLog::Global().EndStep(report_.steps.count(), peak);
+    report_.steps.Add({.seconds = step_seconds_, .peak = peak});
+    note_ = {.number = report_.steps.count() - 1, .marks = watch_.step_marks()};
+    ++report_.steps_by_state[NameOf(state_)];
+  }
+  RunLog::Global().BeginStep(report_.steps.count());
+  step_began_ = now;
+  Device::Get().ResetPeak(device_);
+}
+
+void Runtime::TakeQueuedTime() {
+  const auto marks = std::exchange(note_.marks, nullptr);
+  if (marks == nullptr || marks->begin == nullptr || marks->end == nullptr) {
+    return;
+  }
+  const auto all =
+      Device::Get().NanosecondsBetween(*marks->begin, *marks->end, true);
+  if (!all) return;
+  if (Step* step = report_.steps.Find(note_.number)) step->seconds = *all / 1e9;
+  SignatureBook* book = books_.Find(note_.signature);
+  if (book == nullptr) return;
+  if (note_.is_recorded && marks->tail != nullptr) {
+    const auto tail =
+        Device::Get().NanosecondsBetween(*marks->tail, *marks->end, true);
+    if (tail) book->tail_times.Add(*tail);
+    book->step_times.Add(*all);
+  }
+  LearnStepTime(book, *all / 1e9);
+}
+
+void Runtime::NoteStepTime(SignatureBook* book, bool evicted) {
+  note_.was_short = followed_plan_ == nullptr && evicted;
+  const bool is_followed = state_ == State::kActive || state_ == State::kSteady;
+  if (is_followed && as_planned_ && signature_ == followed_) {
+    note_.plan = followed_plan_;
+    if (Candidate* candidate = Followed()) ReportFollowed(*book, candidate);
+  }
+  if (note_.marks == nullptr) LearnStepTime(book, step_seconds_);
+}
+
+void Runtime::LearnStepTime(SignatureBook* book, double seconds) const {
+  if (note_.was_short) book->demand.Add(seconds);
+  if (note_.plan == nullptr) return;
+  for (Candidate& c : book->candidates) {
+    if (c.plan == note_.plan) c.times.Add(seconds);
+  }
+}
+
+// Of a whole step. What ebbtide itself took of it is known where the host does
+// not run ahead.
+double Runtime::PredictedSeconds(const SignatureBook& book,
+                                 const TapePlan& plan) {
+  const Time rest = Device::Get().is_async()
+                        ? book.tail_times.Median()
+                        : book.step_times.Median() - plan.base;
+  return (plan.plan.time + rest) / 1e9;
+}
+
+void Runtime::ReportFollowed(const SignatureBook& book, Candidate* candidate) {
+  if (candidate->reported < 0) {
+    candidate->reported = static_cast<int>(report_.plans.size());
+    report_.plans.push_back({.offloads = candidate->moves});
+  }
+  report_.steps.last().plan = candidate->reported;
+  auto& reported = report_.plans[candidate->reported];
+  reported.predicted_time = PredictedSeconds(book, *candidate->plan);
+  reported.predicted_peak = candidate->plan->plan.peak;
+}
+
+void Runtime::KeepTimes(SignatureBook* book) {
+  const bool known = book->op_times.size() == tape_->ops.size() &&
+                     book->stage_times.size() == tape_->stages.size();
+  book->op_times.resize(tape_->ops.size());
+  book->stage_times.resize(tape_->stages.size());
+  const auto keep = [known](double* measured, double* least) {
+    if (known) *measured = std::min(*measured, *least);
+    *least = *measured;
+  };
+  for (size_t i = 0; i < book->op_times.size(); ++i) {
+    keep(&tape_->ops[i].nanoseconds, &book->op_times[i]);
+  }
+  for (size_t i = 0; i < book->stage_times.size(); ++i) {
+    keep(&tape_->stages[i].nanoseconds, &book->stage_times[i]);
+  }
+}
+
+}  // namespace ebbtide

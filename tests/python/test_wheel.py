@@ -1,0 +1,69 @@
+"""What the installed package needs of the machine: libraries that every one has."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import harness
+from run import run
+
+# Of the C library and the compiler, zlib, which Python has, and of torch.
+EVERYWHERE = re.compile(
+    r"(ld-linux-x86-64|lib(c|m|dl|pthread|stdc\+\+|gcc_s|z))\.so\.\d+"
+)
+TORCHS = re.compile(r"lib(c10|c10_cuda|torch_cpu|torch_cuda)\.so")
+
+
+def entries(file: Path, tag: str) -> list[str]:
+    """Of an ELF file's dynamic section."""
+    done = run(["readelf", "-d", file])
+    assert done.returncode == 0, done.stderr
+    return re.findall(rf"\({tag}\).*\[(.*)\]", done.stdout)
+
+
+def missing(folder: Path, beside: Path, may_need_torch: bool) -> dict[str, list[str]]:
+    """Of each file in `folder`: what it needs and nobody brings."""
+    found = {}
+    for file in sorted(folder.iterdir()):
+        if not file.is_file() or file.read_bytes()[:4] != b"\x7fELF":
+            continue
+        wanted = [
+            name
+            for name in entries(file, "NEEDED")
+            if not EVERYWHERE.fullmatch(name) and not (beside / name).exists()
+        ]
+        if may_need_torch:
+            wanted = [name for name in wanted if not TORCHS.fullmatch(name)]
+        found[file.name] = wanted
+    return found
+
+
+def test_the_libraries_need_nothing_that_a_machine_with_torch_lacks(
+    package: Path,
+) -> None:
+    found = missing(package / "lib", package / "lib", may_need_torch=True)
+    assert {"libebbtide.so", "libebbtide_cuda.so"} <= found.keys()
+    assert [name for name, wanted in found.items() if wanted] == [], found
+    for name in ("libebbtide.so", "libebbtide_cuda.so", "libebbtide_pluggable.so"):
+        # Not DT_RUNPATH, which the libraries beside it would not be looked up by.
+        assert entries(package / "lib" / name, "RPATH") == ["$ORIGIN"]
+
+
+@pytest.mark.parametrize("place", ["bin", "lib/ebbtide"])
+def test_the_program_brings_what_it_needs(place: str) -> None:
+    home = harness.EBBTIDE.parent.parent
+    beside = home / "lib" / "ebbtide"
+    if place == "bin":
+        assert entries(harness.EBBTIDE, "RPATH") == ["$ORIGIN/../lib/ebbtide"]
+        needed = entries(harness.EBBTIDE, "NEEDED")
+        lacking = [
+            name
+            for name in needed
+            if not EVERYWHERE.fullmatch(name) and not (beside / name).exists()
+        ]
+        assert lacking == []
+    else:
+        found = missing(beside, beside, may_need_torch=False)
+        assert "libhighs.so" in found
+        assert [name for name, wanted in found.items() if wanted] == [], found
