@@ -167,6 +167,9 @@ class Runtime final : public TapeListener {
   bool MayRest(Bytes peak) const;
   // The step that has ended followed the plan to its end.
   void ReportFollowed(const SignatureBook& book, Candidate* candidate);
+  // Of a step, outside of a pair that takes `base` with nothing evicted.
+  static Time RestTime(const SignatureBook& book, Time base);
+  // Of a whole step that follows the plan.
   static double PredictedSeconds(const SignatureBook& book,
                                  const TapePlan& plan);
   void Sleep(Bytes peak);

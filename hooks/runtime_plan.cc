@@ -285,10 +285,7 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
   Profile& profile = measured.profile;
-  profile.tail_time =
-      Device::Get().is_async()
-          ? book.tail_times.Median()
-          : std::max(0.0, book.step_times.Median() - BaseTime(profile));
+  profile.tail_time = std::max(0.0, RestTime(book, BaseTime(profile)));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
   return measured;
 }

@@ -118,14 +118,16 @@ void Runtime::LearnStepTime(SignatureBook* book, double seconds) const {
   }
 }
 
-// Of a whole step. What ebbtide itself took of it is known where the host does
-// not run ahead.
+// What ebbtide itself took of a step is known where the host does not run
+// ahead.
+Time Runtime::RestTime(const SignatureBook& book, Time base) {
+  return Device::Get().is_async() ? book.tail_times.Median()
+                                  : book.step_times.Median() - base;
+}
+
 double Runtime::PredictedSeconds(const SignatureBook& book,
                                  const TapePlan& plan) {
-  const Time rest = Device::Get().is_async()
-                        ? book.tail_times.Median()
-                        : book.step_times.Median() - plan.base;
-  return (plan.plan.time + rest) / 1e9;
+  return (plan.plan.time + RestTime(book, plan.base)) / 1e9;
 }
 
 void Runtime::ReportFollowed(const SignatureBook& book, Candidate* candidate) {

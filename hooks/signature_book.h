@@ -34,20 +34,20 @@ struct SignatureBook {
   };
 
   int pairs = 0;            // that were complete
-  size_t stages = 0;        // of the longest backward
   uint64_t repeats = 0;     // of them, how many followed one of the same
   uint64_t successor = 0;   // signature of what came next the last time
   int64_t last_pair = 0;    // of the run
   int64_t longest_gap = 0;  // pairs from one to the next; 0: it came once
   bool was_short = false;   // of memory, the last time
+  size_t stages = 0;        // of the longest backward
   // The least that each op and stage has taken, and what steps took, recorded
   // or not, from such a pair to the next without what ebbtide did in them;
   // nanoseconds.
   std::vector<double> op_times;
   std::vector<double> stage_times;
   StepTimes step_times;
-  StepTimes tail_times;  // where the device is asked: what follows backward
   int priced_at = 0;     // of them, when the candidates were last priced
+  StepTimes tail_times;  // where the device is asked: what follows backward
   StepTimes demand;      // seconds, without a plan
 
   Plans plans = Plans::kNone;

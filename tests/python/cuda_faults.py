@@ -30,11 +30,7 @@ TINY = 3 * 512
 def zygote() -> Zygote:
     return Zygote(
         "programs.cuda_faults",
-        environment={
-            "LD_PRELOAD": simulator.PRELOAD,
-            "PYTHONPATH": str(simulator.FACE),
-            **simulator.SMALL_WORKSPACES,
-        },
+        environment=simulator.ENVIRONMENT,
     )
 
 

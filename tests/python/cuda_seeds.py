@@ -53,11 +53,7 @@ Totals = collections.Counter[str]
 def zygote() -> Zygote:
     return Zygote(
         "programs.cuda_random",
-        environment={
-            "LD_PRELOAD": simulator.PRELOAD,
-            "PYTHONPATH": str(simulator.FACE),
-            **simulator.SMALL_WORKSPACES,
-        },
+        environment=simulator.ENVIRONMENT,
     )
 
 

@@ -14,6 +14,8 @@ SMALL_WORKSPACES = {
     "CUBLAS_WORKSPACE_CONFIG": ":16:8",
     "CUBLASLT_WORKSPACE_SIZE": "64",
 }
+# Of a process that uses it in small programs.
+ENVIRONMENT = {"LD_PRELOAD": PRELOAD, "PYTHONPATH": str(FACE), **SMALL_WORKSPACES}
 
 
 def check_built(names: Iterable[str] = SONAMES) -> None:

@@ -13,9 +13,7 @@ SUITE = harness.ROOT / "tests" / "gpu"
 BENCH = harness.ROOT / "bench" / "gpu" / "gpu_bench.py"
 LAUNCHER = Path(__file__).with_name("programs") / "gpu_on_simulator.py"
 SIMULATED = {
-    "PYTHONPATH": str(simulator.FACE),
-    "LD_PRELOAD": simulator.PRELOAD,
-    **simulator.SMALL_WORKSPACES,
+    **simulator.ENVIRONMENT,
     "EBBTIDE_GPU_TESTS_LAUNCHER": str(LAUNCHER),
     "EBBTIDE_GPU_TESTS_SIZE": "tiny",
 }

@@ -22,17 +22,22 @@ def entries(file: Path, tag: str) -> list[str]:
     return re.findall(rf"\({tag}\).*\[(.*)\]", done.stdout)
 
 
+def lacking(file: Path, beside: Path) -> list[str]:
+    """What an ELF file needs and nobody brings."""
+    return [
+        name
+        for name in entries(file, "NEEDED")
+        if not EVERYWHERE.fullmatch(name) and not (beside / name).exists()
+    ]
+
+
 def missing(folder: Path, beside: Path, may_need_torch: bool) -> dict[str, list[str]]:
-    """Of each file in `folder`: what it needs and nobody brings."""
+    """The same of each file in `folder`."""
     found = {}
     for file in sorted(folder.iterdir()):
         if not file.is_file() or file.read_bytes()[:4] != b"\x7fELF":
             continue
-        wanted = [
-            name
-            for name in entries(file, "NEEDED")
-            if not EVERYWHERE.fullmatch(name) and not (beside / name).exists()
-        ]
+        wanted = lacking(file, beside)
         if may_need_torch:
             wanted = [name for name in wanted if not TORCHS.fullmatch(name)]
         found[file.name] = wanted
@@ -56,13 +61,7 @@ def test_the_program_brings_what_it_needs(place: str) -> None:
     beside = home / "lib" / "ebbtide"
     if place == "bin":
         assert entries(harness.EBBTIDE, "RPATH") == ["$ORIGIN/../lib/ebbtide"]
-        needed = entries(harness.EBBTIDE, "NEEDED")
-        lacking = [
-            name
-            for name in needed
-            if not EVERYWHERE.fullmatch(name) and not (beside / name).exists()
-        ]
-        assert lacking == []
+        assert lacking(harness.EBBTIDE, beside) == []
     else:
         found = missing(beside, beside, may_need_torch=False)
         assert "libhighs.so" in found
