@@ -18,6 +18,13 @@
 
 namespace ebbtide {
 
+// At what point of a request memory turned out to be short.
+enum class Shortage {
+  kForeseen,  // before the allocator was asked: too much is alive
+  kMissed,    // nothing cached fits; the allocator's lock is held
+  kFailed,    // the allocator has failed: what is free lies in pieces
+};
+
 struct CachedBlock {
   Bytes size{};
   // Freed, but other streams may still use it. It is as good as free: who is

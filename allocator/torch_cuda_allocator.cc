@@ -68,10 +68,10 @@ class RequestScope {
 CudaAllocator::Policy policy;
 
 // What the handler does may allocate, and must not ask for itself again.
-bool Relieve(DeviceIndex device, Bytes needed, bool is_locked) {
+bool Relieve(DeviceIndex device, Bytes needed, Shortage shortage) {
   if (policy.relieve == nullptr || in_handler) return false;
   in_handler = true;
-  const bool relieved = policy.relieve(device, needed, is_locked);
+  const bool relieved = policy.relieve(device, needed, shortage);
   in_handler = false;
   return relieved;
 }
@@ -104,7 +104,7 @@ class OnMiss final : public c10::FreeMemoryCallback {
     // It gives empty segments back, and waits for what is leaving others, by
     // itself before it fails.
     if (HasRoom(request.device, request.size)) return false;
-    return Relieve(request.device, RoundUp(request.size), /*is_locked=*/true);
+    return Relieve(request.device, RoundUp(request.size), Shortage::kMissed);
   }
 };
 
@@ -267,7 +267,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     const RequestScope scope({device, size, *stream});
     const Bytes rounded = RoundUp(size);
     while (WouldExceed(device, state, size) &&
-           Relieve(device, rounded, /*is_locked=*/false)) {
+           Relieve(device, rounded, Shortage::kForeseen)) {
     }
     bool has_waited = false;
     for (;;) {
@@ -279,7 +279,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
             HasRoom(device, size)) {
           continue;
         }
-        if (!Relieve(device, rounded, /*is_locked=*/false)) {
+        if (!Relieve(device, rounded, Shortage::kFailed)) {
           ThrowWithReport(error, device, rounded);
         }
       }

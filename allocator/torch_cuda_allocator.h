@@ -35,10 +35,10 @@ namespace ebbtide {
 class CudaAllocator {
  public:
   // Frees something of a device and returns true, or returns false: nothing is
-  // left. `is_locked`: the native allocator's lock is held, so that waiting for
-  // a lock of ours could be for ever. Must not throw.
+  // left. kMissed: the native allocator's lock is held, so that waiting for a
+  // lock of ours could be for ever. Must not throw.
   using PressureHandler = bool (*)(c10::DeviceIndex device, Bytes needed,
-                                   bool is_locked);
+                                   Shortage shortage);
 
   // What a device has when it is first used.
   struct Room {

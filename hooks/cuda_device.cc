@@ -57,10 +57,10 @@ CudaDevice::CudaDevice(const CudaApi* api, int devices)
 }
 
 bool CudaDevice::Relieve(c10::DeviceIndex device, Bytes needed,
-                         bool is_locked) {
+                         Shortage shortage) {
   const auto relieve = relieve_in_use.load();
   return relieve != nullptr &&
-         relieve({.device = device, .needed = needed, .is_locked = is_locked});
+         relieve({.device = device, .needed = needed, .shortage = shortage});
 }
 
 absl::Status CudaDevice::Install(const Settings& /*settings*/,

@@ -24,7 +24,7 @@ class CudaDevice final : public Device {
   CudaDevice(const CudaApi* api, int devices);
 
   // For CudaAllocator::Policy; false before Install.
-  static bool Relieve(c10::DeviceIndex device, Bytes needed, bool is_locked);
+  static bool Relieve(c10::DeviceIndex device, Bytes needed, Shortage shortage);
 
   int CurrentIndex() const override;
   absl::Status Install(const Settings& settings,

@@ -46,9 +46,10 @@ namespace ebbtide {
 struct Pressure {
   int device = 0;
   Bytes needed{};
+  Shortage shortage = Shortage::kForeseen;
   // PyTorch's allocator is locked by this thread: nothing may be waited for
   // that might need it, and nothing be allocated.
-  bool is_locked = false;
+  bool is_locked() const { return shortage == Shortage::kMissed; }
 };
 
 // A place in the queue of a stream.

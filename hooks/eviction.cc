@@ -56,7 +56,7 @@ std::optional<Recipe> UsableRecipe(const Tape& tape, int storage,
                                    int max_ops = kMostOps) {
   auto recipe = FindRecipe(tape, storage, max_ops);
   // Nothing may be waited for under a lock.
-  if (recipe && pressure.is_locked && TakesWitness(tape, *recipe)) {
+  if (recipe && pressure.is_locked() && TakesWitness(tape, *recipe)) {
     return std::nullopt;
   }
   return recipe;

@@ -153,8 +153,8 @@ bool Residency::Relieve(const Pressure& pressure) {
   const Timed timed(this);
   if (FreeWritten(/*is_short=*/true)) return true;
   if (!may_evict_) return false;
-  if (Device::Get().is_async() && Clear(pressure)) return true;
-  if (pressure.is_locked) return RelieveAtOnce(pressure);
+  if (pressure.shortage == Shortage::kFailed && Clear(pressure)) return true;
+  if (pressure.is_locked()) return RelieveAtOnce(pressure);
   while (true) {
     if (tier_ != nullptr && tier_->in_flight() >= pressure.needed &&
         WaitForWrite()) {
@@ -195,8 +195,8 @@ bool Residency::Drop(Tape* tape, int index) {
 void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
-  if (!CanSpill() || storage.spill || !IsEvictable(storage, /*least=*/0))
-    return;
+  if (!CanSpill() || storage.spill) return;
+  if (!IsEvictable(storage, /*least=*/0)) return;
   auto slot = tier_->StartWrite(storage.data, NameOf(*tape, index),
                                 MakerStream(&storage));
   if (!slot.ok()) {

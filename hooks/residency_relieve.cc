@@ -150,7 +150,6 @@ std::vector<PricedVictim> Residency::CheapestVictims(const Pressure& pressure) {
 }
 
 bool Residency::Clear(const Pressure& pressure) {
-  if (pressure.is_locked && verify_) return false;  // reads bytes: would wait
   bool freed = false;
   for (const PricedVictim& victim : CheapestVictims(pressure)) {
     freed |= Evict(victim.victim);

@@ -39,7 +39,7 @@ Evictable& All() {
   return all;
 }
 
-bool Evict(c10::DeviceIndex device, Bytes needed, bool) {
+bool Evict(c10::DeviceIndex device, Bytes needed, Shortage) {
   EXPECT_EQ(device, kDevice);
   All().asked.push_back(needed);
   if (All().blocks.empty()) return false;
