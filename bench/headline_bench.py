@@ -7,7 +7,7 @@ unmanaged run's memory.
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import harness
@@ -48,7 +48,8 @@ unmanaged median, all ways running side by side, a few steps of each in turn; sp
 distance of the quartiles of the unmanaged steps, per cent of their median. Joint may \
 spill and recompute, recompute may not spill, offload may not recompute; the row of \
 hooks is synchronous offloading in Python (bench/pyoff.py), which copies everything. \
-The papers' figures are of GPUs and their own networks:"""
+Floor: the least budget from the planner's on, by MiB, that no step of a short run \
+exceeded. The papers' figures are of GPUs and their own networks:"""
 
 
 @dataclasses.dataclass
@@ -89,6 +90,12 @@ class Batch:
     batches: dict[str, int]
 
 
+def launch(command: Sequence[str], way: str, budget: int) -> Launch:
+    return managed(
+        command, budget, spill=way != "recompute", recompute=way != "offload"
+    )
+
+
 class Bench:
     def __init__(self, job: Job, factors: list[int], turns: Turns) -> None:
         self.job = job
@@ -102,13 +109,10 @@ class Bench:
         launches = {"unmanaged": Launch(command), "hooks": Launch(away(command))}
         asked: dict[str, tuple[str, int, float | None]] = {}
         for way in WAYS:
-            spill = way != "recompute"
-            for factor, budget in self.budgets(spill):
+            for factor, budget in self.budgets(way):
                 name = f"{way} at {mib(budget)} MiB"
                 asked[name] = (way, budget, factor)
-                launches[name] = managed(
-                    command, budget, spill=spill, recompute=way != "offload"
-                )
+                launches[name] = launch(command, way, budget)
         timed = interleaved.interleave(launches, self.turns)
         self.plain = timed["unmanaged"]
         self.spread = interleaved.spread(self.plain.seconds())
@@ -119,15 +123,29 @@ class Bench:
             ran = timed[name]
             yield self.row(way, ran, ran.run.live, budget, factor)
 
-    def budgets(self, spill: bool) -> Iterator[tuple[float | None, int]]:
+    def budgets(self, way: str) -> Iterator[tuple[float | None, int]]:
         """Factors and budgets, the floor last, with None for a factor."""
+        spill = way != "recompute"
         lowest = reachable(self.job.floor_with_spill if spill else self.job.floor[0])
         for factor in self.factors:
             budget = self.persistent + (self.peak - self.persistent) // factor
             if budget > lowest:
                 yield factor, budget
         if len(self.factors) > 1:
-            yield None, lowest
+            yield None, self.kept(way, lowest)
+
+    def kept(self, way: str, budget: int) -> int:
+        """The least budget from there on, by MiB, that no step of a short run exceeds.
+
+        Before it has a plan a job evicts on demand, which may take more than plans do.
+        """
+        command = self.job.command("--steps", str(self.turns.first))
+        while True:
+            run = launch(command, way, budget)
+            done = harness.run(run.command, run.environment)
+            if not done.report["over_budget_steps"]:
+                return budget
+            budget += harness.MIB
 
     def row(
         self, way: str, ran: Timed, peak: int, budget: int | None, asked: float | None

@@ -3,7 +3,9 @@
     ./dev bench shapes [--quick] [--check] [--json]
 
 A GPT trains under one budget on sequences of forty lengths, each step of another
-one, and on each of the lengths alone under the same budget.
+one, and on each of the lengths alone under the same budget. Either runs side by side
+with the unmanaged program: lengths by turns cost PyTorch something, too, and a machine
+is not equally fast all the time.
 """
 
 import dataclasses
@@ -14,47 +16,63 @@ from collections.abc import Iterator
 from typing import Any
 
 import harness
+import interleaved
 from harness import mib
+from interleaved import Launch, Timed, Turns
 
 CHILD = harness.ROOT / "bench" / "shapes_child.py"
 LEAST, MOST = 160, 472  # of the lengths
-STEPS, COUNT = 400, 40
+MIXED, COUNT = Turns(first=10, rounds=39, length=10), 40
 SEED = 1
-QUICK_STEPS, QUICK_COUNT = 40, 4
-ALONE = 24  # steps
+QUICK_MIXED, QUICK_COUNT = Turns(first=10, rounds=3, length=10), 4
+ALONE = Turns(first=14, rounds=2, length=5)
 WARM = 5  # times that each length comes before its steps count
 SHARE = 0.35  # of what is saved of the longest
 MOST_LOSS = 3.0  # per cent
 ABOUT = """\
 Budget: {budget} MiB, {share:.0%} of what an unmanaged step of the longest saves, \
 beside what is always there; spilling is allowed. Each length comes equally often, in \
-random order; the first {warm} times that it comes are warm-up. Alone: the same number \
-of last steps of {alone} of that length and no other. Loss: by how much the median \
-step is slower than alone; of the least: the same of the fastest steps. {steps} steps \
-of {count} lengths, {over} of them over budget; {remembered} kinds of step are \
-remembered of at most {bound}, {plans} plans were made; losses, parameters and \
-optimizer equal those of the unmanaged run: {same}. States in which steps ended: \
-{states}."""
+random order; the first {warm} times that it comes are warm-up. Alone: {alone} steps \
+of that length and no other, the last {counted} of them but for the first of a turn. \
+Times are medians over the unmanaged program's of the same steps, the two running side \
+by side, a few steps of each in turn. Loss: mixed over alone. PyTorch's: the same of \
+the unmanaged programs, which did not run side by side. {steps} steps of {count} \
+lengths, {over} of them over budget; {remembered} kinds of step are remembered of at \
+most {bound}, {plans} plans were made; losses, parameters and optimizer equal those of \
+the unmanaged run: {same}. States in which steps ended: {states}."""
+
+
+@dataclasses.dataclass
+class Pair:
+    """Seconds of the same steps, with ebbtide and without."""
+
+    managed: list[float]
+    plain: list[float]
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.managed) / statistics.median(self.plain)
 
 
 @dataclasses.dataclass
 class Row:
-    """One length; seconds of the steps that count."""
+    """One length; the steps that count."""
 
     length: int
-    mixed: list[float]
-    alone: list[float]
+    mixed: Pair
+    alone: Pair
     alone_over: int  # steps over budget
     state: str  # in which the steps alone ended
 
     @property
     def loss(self) -> float:
-        """Per cent, of medians."""
-        return change(statistics.median(self.mixed), statistics.median(self.alone))
+        """Per cent."""
+        return change(self.mixed.ratio, self.alone.ratio)
 
     @property
-    def loss_of_least(self) -> float:
-        return change(min(self.mixed), min(self.alone))
+    def loss_of_pytorch(self) -> float:
+        mixed, alone = self.mixed.plain, self.alone.plain
+        return change(statistics.median(mixed), statistics.median(alone))
 
 
 def change(new: float, old: float) -> float:
@@ -73,8 +91,8 @@ class Result:
         return statistics.mean(row.loss for row in self.rows)
 
     @property
-    def loss_of_least(self) -> float:
-        return statistics.mean(row.loss_of_least for row in self.rows)
+    def loss_of_pytorch(self) -> float:
+        return statistics.mean(row.loss_of_pytorch for row in self.rows)
 
     def complaints(self) -> Iterator[str]:
         if not self.same:
@@ -105,58 +123,59 @@ def command(of_steps: list[int]) -> list[str]:
     return [*child, *map(str, of_steps)]
 
 
-def measure(steps: int, count: int) -> Result:
+def side_by_side(of_steps: list[int], budget: int, turns: Turns) -> tuple[Timed, Timed]:
+    """The managed run and the unmanaged one."""
+    plain = command(of_steps)
+    managed = Launch(harness.managed_command(plain, budget), {})
+    ran = interleaved.interleave({"managed": managed, "plain": Launch(plain)}, turns)
+    return ran["managed"], ran["plain"]
+
+
+def measure(turns: Turns, count: int) -> Result:
     kept = harness.record(command([lengths(count)[-1]] * 3)).report
     budget = int(kept["persistent"] + SHARE * kept["peak_activations"])
-    shuffled = order(steps, count)
-    mixed_command = command(shuffled)
-    plain = harness.run(mixed_command)
-    mixed = harness.managed(mixed_command, budget)
-    harness.progress(f"mixed: {mixed.report['steps_by_state']}")
-    seconds: dict[int, list[float]] = {length: [] for length in lengths(count)}
-    for length, taken in zip(shuffled, mixed.seconds, strict=True):
-        seconds[length].append(taken)
+    shuffled = order(turns.steps, count)
+    mixed, plain = side_by_side(shuffled, budget, turns)
+    harness.progress(f"mixed: {mixed.run.report['steps_by_state']}")
     rows = []
     for length in lengths(count):
-        alone = harness.managed(command([length] * ALONE), budget)
-        counted = seconds[length][WARM:]
+        came = [step for step, other in enumerate(shuffled) if other == length]
+        alone, alone_plain = side_by_side([length] * ALONE.steps, budget, ALONE)
         rows.append(
             Row(
                 length,
-                mixed=counted,
-                alone=alone.seconds[-len(counted) :],
-                alone_over=alone.report["over_budget_steps"],
-                state=alone.report["state"],
+                Pair(mixed.seconds(came[WARM:]), plain.seconds(came[WARM:])),
+                Pair(alone.seconds(), alone_plain.seconds()),
+                alone_over=alone.run.report["over_budget_steps"],
+                state=alone.run.report["state"],
             )
         )
         harness.progress(f"{length}: {rows[-1].loss:+.1f} %")
-    return Result(rows, budget, mixed.same_result(plain), mixed.report)
+    same = mixed.run.same_result(plain.run)
+    return Result(rows, budget, same, mixed.run.report)
 
 
-def show(result: Result, steps: int) -> str:
-    header = ["length", "mixed s", "alone s", "loss %", "of the least %", "alone ends"]
+def show(result: Result, turns: Turns) -> str:
+    header = ["length", "mixed s", "/ unmanaged", "alone s", "/ unmanaged"]
+    header += ["loss %", "PyTorch's %", "alone ends"]
     body = []
     for row in result.rows:
-        medians = [statistics.median(row.mixed), statistics.median(row.alone)]
-        body.append(
-            [
-                str(row.length),
-                *(f"{seconds:.4f}" for seconds in medians),
-                f"{row.loss:+.1f}",
-                f"{row.loss_of_least:+.1f}",
-                row.state,
-            ]
-        )
-    means = [f"{result.loss:+.1f}", f"{result.loss_of_least:+.1f}"]
-    body.append(["mean", "", "", *means, ""])
+        cells = [str(row.length)]
+        for pair in (row.mixed, row.alone):
+            cells += [f"{statistics.median(pair.managed):.4f}", f"{pair.ratio:.3f}"]
+        cells += [f"{row.loss:+.1f}", f"{row.loss_of_pytorch:+.1f}", row.state]
+        body.append(cells)
+    means = [f"{result.loss:+.1f}", f"{result.loss_of_pytorch:+.1f}"]
+    body.append(["mean", "", "", "", "", *means, ""])
     kinds = result.report["signatures"]
     by_state = result.report["steps_by_state"].items()
     about = ABOUT.format(
         budget=mib(result.budget),
         share=SHARE,
         warm=WARM,
-        alone=ALONE,
-        steps=steps,
+        alone=ALONE.steps,
+        counted=ALONE.rounds * ALONE.length,
+        steps=turns.steps,
         count=len(result.rows),
         over=result.report["over_budget_steps"],
         remembered=kinds["remembered"],
@@ -170,14 +189,14 @@ def show(result: Result, steps: int) -> str:
 
 def main() -> int:
     args = harness.bench_parser(__doc__, "four lengths, 40 steps").parse_args()
-    steps, count = (QUICK_STEPS, QUICK_COUNT) if args.quick else (STEPS, COUNT)
-    result = measure(steps, count)
+    turns, count = (QUICK_MIXED, QUICK_COUNT) if args.quick else (MIXED, COUNT)
+    result = measure(turns, count)
     harness.report(
         args,
         "shapes",
         seed=SEED,
         rows=[dataclasses.asdict(row) for row in result.rows],
-        body=show(result, steps),
+        body=show(result, turns),
         section="shapes",
     )
     return harness.verdict("shapes", list(result.complaints()), args.check)

@@ -29,7 +29,7 @@ namespace {
 
 // Of an allocation that needs our lock, for something to be evicted. PyTorch
 // may make it under the lock of a random generator, which we take under ours,
-// so not for ever. Where it fails without us, longer.
+// or with the interpreter, so not for ever. Where it fails without us, longer.
 std::chrono::milliseconds Patience() {
   return std::chrono::milliseconds(Device::Get().is_async() ? 5000 : 200);
 }

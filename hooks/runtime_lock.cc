@@ -43,7 +43,7 @@ class WithoutInterpreter {
       : thread_(TheInterpreter().IsHeld() ? TheInterpreter().let_go()
                                           : nullptr) {}
   // Waits for the interpreter with our lock held. Whoever has it then, and
-  // wants ours, lets go of it here.
+  // wants ours, lets go of it here, or does not wait for ever.
   ~WithoutInterpreter() {
     if (thread_ != nullptr) TheInterpreter().take_back(thread_);
   }
@@ -64,12 +64,7 @@ void RuntimeLock::Acquire() {
 
 std::unique_lock<std::recursive_timed_mutex> RuntimeLock::TryAcquire(
     std::chrono::milliseconds patience) {
-  std::unique_lock<std::recursive_timed_mutex> lock(Mutex(), std::try_to_lock);
-  // Without patience the interpreter is not to be waited for, either.
-  if (lock.owns_lock() || patience.count() == 0) return lock;
-  const WithoutInterpreter waiting;
-  static_cast<void>(lock.try_lock_for(patience));
-  return lock;
+  return std::unique_lock<std::recursive_timed_mutex>(Mutex(), patience);
 }
 
 }  // namespace ebbtide

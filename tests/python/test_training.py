@@ -2,6 +2,7 @@
 demand and under random plans, spilling and not, alone and two at once."""
 
 import collections
+import functools
 import random
 from collections.abc import Iterable
 
@@ -10,6 +11,9 @@ import pytest
 from same import RECOMPUTE, SPILL, SPILLING, Outcome, Zygote
 
 Totals = collections.Counter[str]
+
+# Seconds for one program: other work on the machine is no hang.
+PATIENCE = 120
 
 FOLDERS = {"rebuilding": ("none", RECOMPUTE), "moving": (str(SPILL), SPILLING)}
 
@@ -51,9 +55,10 @@ def run(zygote: Zygote, case: str, totals: Totals) -> None:
     name = f"training.{case}"
     draw = random.Random(case)
     alone = case.startswith("seed")
-    counted = zygote.same(name, {"EBBTIDE_RECORD": "/dev/null"}).report
+    same = functools.partial(zygote.same, name, seconds=PATIENCE)
+    counted = same({"EBBTIDE_RECORD": "/dev/null"}).report
     for kind, (folder, forced) in FOLDERS.items():
-        evicted = zygote.same(name, forced)
+        evicted = same(forced)
         check(case, evicted, alone=False)  # nothing fits
         count(totals, f"{kind} forced", evicted)
         # What eviction on demand gets down to, and a little more.
@@ -64,7 +69,7 @@ def run(zygote: Zygote, case: str, totals: Totals) -> None:
             env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_SPILL_DIR": folder}
             if mode == "plans":
                 env["EBBTIDE_TEST_PLANS"] = str(draw.randrange(1 << 30))
-            done = zygote.same(name, env)
+            done = same(env)
             check(case, done, alone=alone)
             count(totals, f"{kind} {mode}", done)
 

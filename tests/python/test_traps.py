@@ -147,4 +147,4 @@ def test_trap_the_interpreter_is_let_go_while_we_wait(
 def test_trap_the_generator_is_locked_when_memory_is_asked_for(
     zygote: Zygote, env: dict[str, str]
 ) -> None:
-    zygote.same("traps.two_threads_and_one_generator", env)
+    zygote.same("traps.threads_and_one_generator", env)

@@ -303,20 +303,25 @@ def two_threads_and_one_interpreter(t: Trial) -> None:
         t.note(f"thread {number}", *gradients)
 
 
-def two_threads_and_one_generator(t: Trial) -> None:
-    """One draws again what it drew; one reads the generator and asks for memory."""
+def threads_and_one_generator(t: Trial) -> None:
+    """One draws again what it drew; others read the generator and ask for memory.
+
+    They do so with the interpreter held, and wait for the generator with it.
+    """
     stop = threading.Event()
 
     def look() -> None:
         while not stop.is_set():
             torch.get_rng_state()
 
-    thread = threading.Thread(target=look)
-    thread.start()
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
     w = leaf(ROWS, WIDTH)
     for step in range(20):
         h = nnf.dropout((w + step).tanh(), 0.2).exp()
         h = nnf.dropout(h.sin(), 0.3).exp()
         t.gradients(f"step {step}", (h * h.sigmoid()).sum(), [w])
     stop.set()
-    thread.join()
+    for thread in threads:
+        thread.join()
