@@ -25,6 +25,10 @@ constexpr size_t kRounding = 512;
 
 std::atomic<bool (*)(const Pressure&)> relieve_in_use = nullptr;
 
+// What PyTorch keeps of current streams goes with the thread, before the
+// handlers of its exit. Other threads go on meanwhile.
+thread_local bool is_exiting = false;
+
 c10::Device At(int index) {
   return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
 }
@@ -187,8 +191,12 @@ void CudaDevice::SetState(const at::Tensor& state, at::Generator* generator) {
   });
 }
 
+void CudaDevice::BeginExit() { is_exiting = true; }
+
 c10::Stream CudaDevice::CurrentStream(int index) {
-  return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(index))
+  const auto device = static_cast<c10::DeviceIndex>(index);
+  return (is_exiting ? c10::cuda::getDefaultCUDAStream(device)
+                     : c10::cuda::getCurrentCUDAStream(device))
       .unwrap();
 }
 

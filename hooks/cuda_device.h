@@ -62,6 +62,8 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(
       const Settings& settings) override;
 
+  void BeginExit() override;
+
   // The native allocator's locks are its own, and a child has no device. But
   // RAM may still be our allocator's.
   void BeforeFork() override { HostAllocator::Global().BeforeFork(); }

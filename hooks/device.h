@@ -174,6 +174,10 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(
       const Settings& settings) = 0;
 
+  // This thread is in an exit handler: what PyTorch keeps for each thread may
+  // have been destroyed.
+  virtual void BeginExit() {}
+
   // For pthread_atfork.
   virtual void BeforeFork() = 0;
   virtual void AfterFork() = 0;
