@@ -376,7 +376,7 @@ void PushCuptiId(uint32_t kind, uint64_t id) {
 bool PopCuptiId(uint32_t kind, uint64_t* id) {
   std::vector<uint64_t>& ids = ThisThread().ids[kind % kExternalKinds];
   if (ids.empty()) return false;
-  *id = ids.back();
+  if (id != nullptr) *id = ids.back();
   ids.pop_back();
   return true;
 }
