@@ -165,10 +165,35 @@ TEST(CuptiParseTest, EveryCutIsAnErrorThatSaysWhere) {
     const std::string message(status.message());
     EXPECT_THAT(message, HasSubstr("buffer 5, offset " +
                                    std::to_string(size < 24 ? 0 : 24)));
+    if (size < 4 || (size > 24 && size < 28)) {
+      EXPECT_THAT(message, HasSubstr("record of unknown kind: " +
+                                     std::to_string(size % 24) + " bytes"));
+    }
     if (size >= 28) {
       EXPECT_THAT(message, HasSubstr("record of kind 10: " +
                                      std::to_string(size - 24) + " of 216"));
     }
+  }
+}
+
+TEST(CuptiParseTest, AWalkThatStopsElsewhereOrFailsIsRefused) {
+  const auto elsewhere = [](uint8_t* buffer, size_t, void** record) {
+    *record = buffer + 8;
+    return kCuptiSuccess;
+  };
+  const auto fails = [](uint8_t* buffer, size_t, void** record) {
+    *record = buffer;
+    return CuptiResult{21};
+  };
+  for (const CuptiNextRecord walk : {+elsewhere, +fails}) {
+    Buffer buffer({OneOfEach()[0]}, k130);
+    CuptiRecords records;
+    const absl::Status status =
+        ParseCuptiBuffer(buffer.bytes(), "buffer 1", kCupti130, walk, &records);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("offset 0, record of kind 39: "
+                          "cuptiActivityGetNextRecord does not find it there"));
+    EXPECT_EQ(records, CuptiRecords{});
   }
 }
 
