@@ -100,14 +100,14 @@ class Joiner {
 
   absl::Status AddKernel(const KernelRecord& kernel) {
     const DeviceWork& work = kernel.work;
-    const absl::Status status = CheckTimes("kernel", work);
+    absl::Status status = CheckTimes("kernel", work);
     if (!status.ok()) return status;
     intervals_[work.device].kernels.push_back({work.begin, work.end});
     return Add(work, {}, &TotalsOf(work)->kernels);
   }
   absl::Status AddCopy(const CopyRecord& copy) {
     const DeviceWork& work = copy.work;
-    const absl::Status status = CheckTimes("copy", work);
+    absl::Status status = CheckTimes("copy", work);
     if (!status.ok()) return status;
     intervals_[work.device].copies.push_back({work.begin, work.end});
     const auto direction = static_cast<size_t>(copy.direction);
@@ -115,7 +115,7 @@ class Joiner {
   }
   absl::Status AddSet(const SetRecord& set) {
     const DeviceWork& work = set.work;
-    const absl::Status status = CheckTimes("set", work);
+    absl::Status status = CheckTimes("set", work);
     if (!status.ok()) return status;
     intervals_[work.device].copies.push_back({work.begin, work.end});
     return Add(work, set.bytes, &TotalsOf(work)->sets);
