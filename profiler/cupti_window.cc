@@ -237,9 +237,9 @@ absl::StatusOr<CuptiRecords> CuptiWindow::End() {
   if (status.ok()) {
     status.Update(Disable());
     status.Update(Flush());
-    status.Update(SetDeviceBuffers(api_, device_buffers_before_));
     status.Update(CheckDropped(api_));
   }
+  status.Update(SetDeviceBuffers(api_, device_buffers_before_));
   CuptiCollector::Collected collected = CuptiCollector::Get().Close();
   status.Update(collected.status);
   if (collected.lost_buffers > 0) {

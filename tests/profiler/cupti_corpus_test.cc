@@ -37,8 +37,9 @@ Input Mutated(const std::vector<Input>& corpus, std::mt19937* random) {
   Input input = corpus[(*random)() % corpus.size()];
   if ((*random)() % 2 == 0) {
     const Input& other = corpus[(*random)() % corpus.size()];
-    if (!other.empty())
+    if (!other.empty()) {
       input.insert(input.end(), other.begin() + 1, other.end());
+    }
   }
   for (uint32_t changes = (*random)() % 4; changes > 0 && !input.empty();
        --changes) {
