@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <random>
 #include <string>
 #include <thread>
@@ -20,7 +22,6 @@ namespace {
 
 using testing::AnyOf;
 using testing::HasSubstr;
-using testing::StartsWith;
 
 // What one piece of work is, and under which id it is started; 0: under none.
 struct Piece {
