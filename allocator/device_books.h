@@ -7,6 +7,10 @@
 // segments are expandable, whatever is not alive (an upper bound there, for
 // pages that are partly used stay).
 //
+// It knows where the blocks lie (allocator/cached_segments.h), except in
+// expandable segments and what settings for rounding add to blocks: there a
+// hole may be told of that the allocator does not have.
+//
 // Thread-safe. Called under the native allocator's lock: its own is the
 // innermost, and it calls nobody.
 #ifndef EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
@@ -14,10 +18,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <mutex>
+#include <vector>
 
-#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
+#include "allocator/cached_segments.h"
 #include "allocator/ledger.h"
 #include "planner/units.h"
 #include "profiler/kind.h"
@@ -26,16 +31,18 @@ namespace ebbtide {
 
 class DeviceBooks {
  public:
-  enum class Pool { kCommon, kPrivate };
-
   Ledger& ledger() { return ledger_; }
   const Ledger& ledger() const { return ledger_; }
 
   void OnAllocate(const void* block, Bytes size, Kind kind);
-  // Blocks it was not told of are ignored: they are older than the books.
+  // The program has freed the block, which other streams may still use.
+  void OnLeave(const void* block);
+  // Anybody may have the block. Blocks it was not told of are ignored: they are
+  // older than the books.
   void OnFree(const void* block);
 
-  void OnSegment(const void* segment, Bytes size, Pool pool);
+  // `what` has no blocks.
+  void OnSegment(const void* segment, CachedSegment what);
   void OnSegmentFreed(const void* segment);
   // Parts of expandable segments.
   void OnMapped(Bytes size);
@@ -44,6 +51,13 @@ class DeviceBooks {
   // Whether the block is in a segment of a private pool.
   bool IsPrivate(const void* block) const;
 
+  // As the functions of that name, within the ledger's budget and with what is
+  // reserved now. Where segments are expandable there is room if the segment
+  // fits beside what is alive, and no set is known.
+  bool FindsRoom(CacheRequest request) const;
+  std::vector<int> CheapestToClear(
+      CacheRequest request, absl::Span<const Clearable> clearables) const;
+
   Bytes reserved() const;
   Bytes idle() const;
   // Highest reserved() since the last ResetPeak.
@@ -51,23 +65,17 @@ class DeviceBooks {
   void ResetPeak();
 
  private:
-  struct Segment {
-    Bytes size{};
-    Pool pool = Pool::kCommon;
-    int64_t blocks = 0;  // alive
-  };
   // With the mutex held:
-  const Segment* SegmentOf(const void* block) const;
-  Segment* SegmentOf(const void* block);
+  CachedBlock* Find(const void* block);
   void Reserve(Bytes change);
+  Bytes Unreserved() const;
 
   Ledger ledger_;
   mutable std::mutex mutex_;
-  std::map<const void*, Segment> segments_;
+  CachedSegments segments_;
   std::atomic<int64_t> private_segments_ = 0;
   Bytes reserved_{};
   Bytes reserved_peak_{};
-  Bytes idle_{};  // of segments
   Bytes mapped_{};
 };
 

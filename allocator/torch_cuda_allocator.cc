@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -20,24 +21,6 @@ namespace ebbtide {
 namespace {
 
 using c10::DeviceIndex;
-
-// Sizes of the native allocator (c10/core/AllocatorConfig.h): what it rounds a
-// request up to, and what it reserves for it where nothing cached fits.
-constexpr size_t kRounding = kCudaRounding;
-constexpr size_t kSmallRequest = size_t{1} << 20;
-constexpr size_t kSmallSegment = size_t{2} << 20;
-constexpr size_t kMiddleRequest = size_t{10} << 20;
-constexpr size_t kMiddleSegment = size_t{20} << 20;
-
-Bytes RoundUp(size_t size, size_t to) {
-  return Bytes{static_cast<int64_t>((size + to - 1) / to * to)};
-}
-
-Bytes SegmentFor(size_t size) {
-  if (size <= kSmallRequest) return Bytes{int64_t{kSmallSegment}};
-  if (size < kMiddleRequest) return Bytes{int64_t{kMiddleSegment}};
-  return RoundUp(size, kSmallSegment);
-}
 
 struct DeviceState {
   std::atomic<int64_t> budget = Count(kNoBudget);
@@ -64,6 +47,7 @@ void SetBudget(DeviceIndex device, Bytes budget) {
 struct Request {
   DeviceIndex device = -1;  // none
   size_t size = 0;
+  cudaStream_t stream = nullptr;
 };
 thread_local Request request;
 thread_local bool in_handler = false;
@@ -84,12 +68,30 @@ class RequestScope {
 CudaAllocator::Policy policy;
 
 // What the handler does may allocate, and must not ask for itself again.
-bool Relieve(DeviceIndex device, Bytes needed, bool is_locked) {
+bool Relieve(DeviceIndex device, Bytes needed, Shortage shortage) {
   if (policy.relieve == nullptr || in_handler) return false;
   in_handler = true;
-  const bool relieved = policy.relieve(device, needed, is_locked);
+  const bool relieved = policy.relieve(device, needed, shortage);
   in_handler = false;
   return relieved;
+}
+
+// How many private pools requests may be going to.
+std::atomic<int> open_pools = 0;
+
+CacheRequest RequestFor(DeviceIndex device, size_t size) {
+  return CacheRequestFor(
+      size, request.device == device
+                ? request.stream
+                : c10::cuda::getCurrentCUDAStream(device).stream());
+}
+
+bool HasRoom(DeviceIndex device, size_t size) {
+  const DeviceBooks& books = BooksOf(device);
+  const CacheRequest request = RequestFor(device, size);
+  if (open_pools <= 0) return books.FindsRoom(request);
+  return books.reserved() + request.segment <=
+         books.ledger().budget() + books.idle();
 }
 
 // Asked by the native allocator, under its lock, where nothing cached fits.
@@ -97,15 +99,12 @@ class OnMiss final : public c10::FreeMemoryCallback {
  public:
   bool Execute() override {
     if (request.device < 0) return false;
-    DeviceState& state = States()[request.device];
-    const Bytes budget{state.budget.load()};
-    if (budget == kNoBudget) return false;
-    const DeviceBooks& books = BooksOf(request.device);
-    const Bytes more = books.reserved() + SegmentFor(request.size);
-    // It gives idle segments back by itself before it fails.
-    if (more <= budget + books.idle()) return false;
-    return Relieve(request.device, RoundUp(request.size, kRounding),
-                   /*is_locked=*/true);
+    const DeviceState& state = States()[request.device];
+    if (state.budget == Count(kNoBudget)) return false;
+    // It gives empty segments back, and waits for what is leaving others, by
+    // itself before it fails.
+    if (HasRoom(request.device, request.size)) return false;
+    return Relieve(request.device, RoundUp(request.size), Shortage::kMissed);
   }
 };
 
@@ -143,16 +142,29 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   bool sees_blocks() const { return sees_blocks_; }
 
   c10::DataPtr allocate(size_t size) override {
-    c10::DataPtr data = WithRoom(size, [&] { return inner().allocate(size); });
+    c10::DataPtr data =
+        WithRoom(size, std::nullopt, [&] { return inner().allocate(size); });
     Fill(data.get(), size);
     return data;
   }
   void* raw_alloc(size_t size) override {
-    return WithRoom(size, [&] { return inner().raw_alloc(size); });
+    return WithRoom(size, std::nullopt,
+                    [&] { return inner().raw_alloc(size); });
   }
   void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override {
-    return WithRoom(
-        size, [&] { return inner().raw_alloc_with_stream(size, stream); });
+    return WithRoom(size, stream, [&] {
+      return inner().raw_alloc_with_stream(size, stream);
+    });
+  }
+
+  void beginAllocateToPool(DeviceIndex device, c10::MempoolId_t pool,
+                           std::function<bool(cudaStream_t)> filter) override {
+    inner().beginAllocateToPool(device, pool, std::move(filter));
+    ++open_pools;
+  }
+  void endAllocateToPool(DeviceIndex device, c10::MempoolId_t pool) override {
+    inner().endAllocateToPool(device, pool);
+    --open_pools;
   }
 
   void init(int devices) override {
@@ -231,28 +243,43 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     inner().setMemoryFraction(std::min(fraction, 1.0), device);
   }
 
-  bool WouldExceed(DeviceIndex device, const DeviceState& state, Bytes more) {
-    if (sees_blocks_) return BooksOf(device).ledger().WouldExceed(more);
+  // Without a look at the segments where what is alive leaves room: then it is
+  // rare that none of them has, and OnMiss sees to it.
+  bool WouldExceed(DeviceIndex device, const DeviceState& state, size_t size) {
+    const Bytes rounded = RoundUp(size);
+    if (sees_blocks_) {
+      return BooksOf(device).ledger().WouldExceed(rounded) &&
+             !HasRoom(device, size);
+    }
     const auto live = inner().getDeviceStats(device).allocated_bytes[0];
-    return Bytes{live.current} + more > Bytes{state.budget.load()};
+    return Bytes{live.current} + rounded > Bytes{state.budget.load()};
   }
 
+  // `stream`: the request's, where it is not this thread's.
   template <typename Take>
-  auto WithRoom(size_t size, Take take) -> decltype(take()) {
+  auto WithRoom(size_t size, std::optional<cudaStream_t> stream, Take take)
+      -> decltype(take()) {
     const DeviceIndex device = c10::cuda::current_device();
     DeviceState& state = States()[device];
     Settle(device, &state);
     if (state.budget == Count(kNoBudget) || size == 0) return take();
-    const Bytes rounded = RoundUp(size, kRounding);
-    while (WouldExceed(device, state, rounded) &&
-           Relieve(device, rounded, /*is_locked=*/false)) {
+    if (!stream) stream = c10::cuda::getCurrentCUDAStream(device).stream();
+    const RequestScope scope({device, size, *stream});
+    const Bytes rounded = RoundUp(size);
+    while (WouldExceed(device, state, size) &&
+           Relieve(device, rounded, Shortage::kForeseen)) {
     }
-    const RequestScope scope({device, size});
+    bool has_waited = false;
     for (;;) {
       try {
         return take();
       } catch (const c10::OutOfMemoryError& error) {
-        if (!Relieve(device, rounded, /*is_locked=*/false)) {
+        // It has waited for what was leaving, and did not look again.
+        if (!std::exchange(has_waited, true) && sees_blocks_ &&
+            HasRoom(device, size)) {
+          continue;
+        }
+        if (!Relieve(device, rounded, Shortage::kFailed)) {
           ThrowWithReport(error, device, rounded);
         }
       }
@@ -356,6 +383,17 @@ void CudaAllocator::ObserveFree(c10::DataPtr* data) {
 
 DeviceBooks& CudaAllocator::Books(DeviceIndex device) {
   return BooksOf(device);
+}
+
+bool CudaAllocator::FindsRoom(DeviceIndex device, Bytes size) {
+  return HasRoom(device, static_cast<size_t>(Count(size)));
+}
+
+std::vector<int> CudaAllocator::CheapestToClear(
+    DeviceIndex device, Bytes size, absl::Span<const Clearable> clearables) {
+  if (open_pools > 0) return {};
+  return BooksOf(device).CheapestToClear(
+      RequestFor(device, static_cast<size_t>(Count(size))), clearables);
 }
 
 }  // namespace ebbtide

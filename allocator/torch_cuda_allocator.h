@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "allocator/device_books.h"
 #include "planner/units.h"
 
@@ -34,10 +35,10 @@ namespace ebbtide {
 class CudaAllocator {
  public:
   // Frees something of a device and returns true, or returns false: nothing is
-  // left. `is_locked`: the native allocator's lock is held, so that waiting for
-  // a lock of ours could be for ever. Must not throw.
+  // left. kMissed: the native allocator's lock is held, so that waiting for a
+  // lock of ours could be for ever. Must not throw.
   using PressureHandler = bool (*)(c10::DeviceIndex device, Bytes needed,
-                                   bool is_locked);
+                                   Shortage shortage);
 
   // What a device has when it is first used.
   struct Room {
@@ -78,6 +79,15 @@ class CudaAllocator {
   static Bytes BudgetOf(c10::DeviceIndex device);
 
   static DeviceBooks& Books(c10::DeviceIndex device);
+
+  // Whether a request for so many bytes, of this thread and on its stream,
+  // needs nothing to go; and which blocks would have to
+  // (allocator/cached_segments.h). Of requests in private pools, as in
+  // captures, only that is known which a new segment would take.
+  static bool FindsRoom(c10::DeviceIndex device, Bytes size);
+  static std::vector<int> CheapestToClear(
+      c10::DeviceIndex device, Bytes size,
+      absl::Span<const Clearable> clearables);
 
   // From now on, what this thread allocates is filled with that byte, in the
   // order of its stream; -1: not. Returns what held before.

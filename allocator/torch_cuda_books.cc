@@ -1,5 +1,7 @@
 #include "allocator/torch_cuda_books.h"
 
+#include <c10/core/AllocatorConfig.h>
+
 #include <array>
 
 #include "allocator/allocation_kind.h"
@@ -10,17 +12,42 @@ namespace {
 
 using c10::CachingDeviceAllocator::TraceEntry;
 
-Bytes RoundUp(size_t size) {
-  return Bytes{static_cast<int64_t>((size + kCudaRounding - 1) / kCudaRounding *
-                                    kCudaRounding)};
+// Sizes of the native allocator (c10/core/AllocatorConfig.h): what it rounds a
+// request up to, and what it reserves for it where nothing cached fits.
+constexpr size_t kRounding = 512;
+constexpr size_t kSmallRequest = size_t{1} << 20;
+constexpr size_t kSmallSegment = size_t{2} << 20;
+constexpr size_t kMiddleRequest = size_t{10} << 20;
+
+Bytes RoundUpTo(size_t size, size_t to) {
+  return Bytes{static_cast<int64_t>((size + to - 1) / to * to)};
 }
 
-DeviceBooks::Pool PoolOf(const c10::MempoolId_t& id) {
-  return id == c10::MempoolId_t{0, 0} ? DeviceBooks::Pool::kCommon
-                                      : DeviceBooks::Pool::kPrivate;
+Bytes SegmentFor(size_t size) {
+  if (size <= kSmallRequest) return Bytes{int64_t{kSmallSegment}};
+  if (size >= kMiddleRequest) return RoundUpTo(size, kSmallSegment);
+  using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
+  return Bytes{static_cast<int64_t>(Config::large_segment_size())};
+}
+
+CachedSegment SegmentLike(Bytes size, const c10::MempoolId_t& pool,
+                          const void* stream) {
+  return {.size = size,
+          .is_private = pool != c10::MempoolId_t{0, 0},
+          .is_small = size == Bytes{int64_t{kSmallSegment}},
+          .stream = stream};
 }
 
 }  // namespace
+
+Bytes RoundUp(size_t size) { return RoundUpTo(size, kRounding); }
+
+CacheRequest CacheRequestFor(size_t size, const void* stream) {
+  return {.size = RoundUp(size),
+          .segment = SegmentFor(size),
+          .is_small = size <= kSmallRequest,
+          .stream = stream};
+}
 
 DeviceBooks& BooksOf(c10::DeviceIndex device) {
   static auto& books = *new std::array<DeviceBooks, kMaxCudaDevices>;
@@ -32,14 +59,16 @@ void NoteTrace(const TraceEntry& entry) {
   const auto* address = reinterpret_cast<const void*>(entry.addr_);
   // Of blocks it tells what was asked for.
   const Bytes size = RoundUp(entry.size_);
-  const auto pool = PoolOf(entry.mempool_);
   switch (entry.action_) {
     case TraceEntry::ALLOC:
       return books.OnAllocate(address, size, AllocationKind::Current());
+    case TraceEntry::FREE_REQUESTED:
+      return books.OnLeave(address);
     case TraceEntry::FREE_COMPLETED:
       return books.OnFree(address);
     case TraceEntry::SEGMENT_ALLOC:
-      return books.OnSegment(address, size, pool);
+      return books.OnSegment(address,
+                             SegmentLike(size, entry.mempool_, entry.stream_));
     case TraceEntry::SEGMENT_FREE:
       return books.OnSegmentFreed(address);
     case TraceEntry::SEGMENT_MAP:
@@ -58,8 +87,9 @@ void NoteBefore(const c10::CachingDeviceAllocator::SegmentInfo& segment) {
   if (segment.is_expandable) {
     books.OnMapped(size);
   } else {
-    books.OnSegment(reinterpret_cast<const void*>(address), size,
-                    PoolOf(segment.owner_private_pool_id));
+    books.OnSegment(
+        reinterpret_cast<const void*>(address),
+        SegmentLike(size, segment.owner_private_pool_id, segment.stream));
   }
   for (const auto& block : segment.blocks) {
     if (block.active) {

@@ -9,14 +9,17 @@
 
 #include <cstddef>
 
+#include "allocator/cached_segments.h"
 #include "allocator/device_books.h"
+#include "planner/units.h"
 
 namespace ebbtide {
 
 inline constexpr int kMaxCudaDevices = C10_COMPILE_TIME_MAX_GPUS;
 
-// What the native allocator rounds a request up to.
-inline constexpr size_t kCudaRounding = 512;
+// What the native allocator makes of a request.
+Bytes RoundUp(size_t size);
+CacheRequest CacheRequestFor(size_t size, const void* stream);
 
 DeviceBooks& BooksOf(c10::DeviceIndex device);
 

@@ -25,6 +25,10 @@ constexpr size_t kRounding = 512;
 
 std::atomic<bool (*)(const Pressure&)> relieve_in_use = nullptr;
 
+// What PyTorch keeps of current streams goes with the thread, before the
+// handlers of its exit. Other threads go on meanwhile.
+thread_local bool is_exiting = false;
+
 c10::Device At(int index) {
   return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(index)};
 }
@@ -57,10 +61,10 @@ CudaDevice::CudaDevice(const CudaApi* api, int devices)
 }
 
 bool CudaDevice::Relieve(c10::DeviceIndex device, Bytes needed,
-                         bool is_locked) {
+                         Shortage shortage) {
   const auto relieve = relieve_in_use.load();
   return relieve != nullptr &&
-         relieve({.device = device, .needed = needed, .is_locked = is_locked});
+         relieve({.device = device, .needed = needed, .shortage = shortage});
 }
 
 absl::Status CudaDevice::Install(const Settings& /*settings*/,
@@ -92,6 +96,16 @@ void CudaDevice::ResetPeak(int index) {
 bool CudaDevice::MakesRoom(Bytes freed, Bytes wanted) const {
   constexpr Bytes kSmall{1 << 20};
   return freed >= wanted && (freed <= kSmall) == (wanted <= kSmall);
+}
+
+bool CudaDevice::FindsRoom(int index, Bytes wanted) const {
+  return CudaAllocator::FindsRoom(static_cast<c10::DeviceIndex>(index), wanted);
+}
+
+std::vector<int> CudaDevice::CheapestToClear(
+    int index, Bytes wanted, absl::Span<const Clearable> clearables) const {
+  return CudaAllocator::CheapestToClear(static_cast<c10::DeviceIndex>(index),
+                                        wanted, clearables);
 }
 
 Bytes CudaDevice::SizeOnDevice(size_t bytes) const {
@@ -177,8 +191,12 @@ void CudaDevice::SetState(const at::Tensor& state, at::Generator* generator) {
   });
 }
 
+void CudaDevice::BeginExit() { is_exiting = true; }
+
 c10::Stream CudaDevice::CurrentStream(int index) {
-  return c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(index))
+  const auto device = static_cast<c10::DeviceIndex>(index);
+  return (is_exiting ? c10::cuda::getDefaultCUDAStream(device)
+                     : c10::cuda::getCurrentCUDAStream(device))
       .unwrap();
 }
 

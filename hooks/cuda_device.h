@@ -24,7 +24,7 @@ class CudaDevice final : public Device {
   CudaDevice(const CudaApi* api, int devices);
 
   // For CudaAllocator::Policy; false before Install.
-  static bool Relieve(c10::DeviceIndex device, Bytes needed, bool is_locked);
+  static bool Relieve(c10::DeviceIndex device, Bytes needed, Shortage shortage);
 
   int CurrentIndex() const override;
   absl::Status Install(const Settings& settings,
@@ -33,6 +33,10 @@ class CudaDevice final : public Device {
   Bytes RunPeak(int index) const override;
   void ResetPeak(int index) override;
   bool MakesRoom(Bytes freed, Bytes wanted) const override;
+  bool FindsRoom(int index, Bytes wanted) const override;
+  std::vector<int> CheapestToClear(
+      int index, Bytes wanted,
+      absl::Span<const Clearable> clearables) const override;
   Bytes SizeOnDevice(size_t bytes) const override;
 
   c10::Storage Allocate(size_t bytes, int index) override;
@@ -57,6 +61,8 @@ class CudaDevice final : public Device {
 
   absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(
       const Settings& settings) override;
+
+  void BeginExit() override;
 
   // The native allocator's locks are its own, and a child has no device. But
   // RAM may still be our allocator's.

@@ -33,6 +33,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "allocator/cached_segments.h"
 #include "allocator/ledger.h"
 #include "hooks/host_tier.h"
 #include "hooks/settings.h"
@@ -44,9 +46,10 @@ namespace ebbtide {
 struct Pressure {
   int device = 0;
   Bytes needed{};
+  Shortage shortage = Shortage::kForeseen;
   // PyTorch's allocator is locked by this thread: nothing may be waited for
   // that might need it, and nothing be allocated.
-  bool is_locked = false;
+  bool is_locked() const { return shortage == Shortage::kMissed; }
 };
 
 // A place in the queue of a stream.
@@ -106,6 +109,18 @@ class Device {
   virtual bool MakesRoom(Bytes freed, Bytes wanted) const {
     return freed >= wanted;
   }
+  // Whether `wanted` bytes can be had without anything going for them.
+  virtual bool FindsRoom(int index, Bytes wanted) const {
+    return !ledger(index).WouldExceed(wanted);
+  }
+  // Where bytes lie in pieces, of which only whole ones are given back: the
+  // cheapest blocks to go for a request for `wanted`, by their index; none
+  // where it finds room, where no set of them would do, or where nobody knows.
+  virtual std::vector<int> CheapestToClear(
+      int /*index*/, Bytes /*wanted*/,
+      absl::Span<const Clearable> /*clearables*/) const {
+    return {};
+  }
   // What so many bytes take.
   virtual Bytes SizeOnDevice(size_t bytes) const = 0;
 
@@ -158,6 +173,10 @@ class Device {
   // The tier below, by the settings; nullptr where they forbid one.
   virtual absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(
       const Settings& settings) = 0;
+
+  // This thread is in an exit handler: what PyTorch keeps for each thread may
+  // have been destroyed.
+  virtual void BeginExit() {}
 
   // For pthread_atfork.
   virtual void BeforeFork() = 0;

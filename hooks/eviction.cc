@@ -1,6 +1,9 @@
 #include "hooks/eviction.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 #include "hooks/outside.h"
 #include "hooks/recipe.h"
@@ -10,6 +13,8 @@ namespace {
 
 // A launch is never free; keeps tiny costs from dominating the score.
 constexpr double kLeastCost = 2000;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Whether relying on the recipe needs bytes to be read now.
 bool TakesWitness(const Tape& tape, const Recipe& recipe) {
@@ -21,25 +26,59 @@ bool TakesWitness(const Tape& tape, const Recipe& recipe) {
   return false;
 }
 
+// What was packed last is needed first, but for what a replay needs now.
+double Ahead(const Tape& tape, const TapeStorage& storage, double now) {
+  const double until =
+      storage.awaited > 0 ? 0 : std::max(0.0, now - storage.needed_at);
+  return until + kNear * tape.clock + 1;
+}
+
+bool MayBeDropped(const TapeStorage& storage) {
+  return !storage.external && storage.awaited == 0;
+}
+
+// No recipe costs less than the ops that wrote the storage.
+double LeastRecipe(const Tape& tape, const TapeStorage& storage) {
+  double own = kLeastCost;
+  for (int writer : storage.writers) own += tape.ops[writer].nanoseconds;
+  return own;
+}
+
+// As planner/eviction_order.h values it, without the bytes.
+double PriceOf(const Victim& victim, const EvictionQuery& query, double cost) {
+  const TapeStorage& storage = victim.tape->storages[victim.storage];
+  return (cost + kLeastCost) /
+         std::sqrt(Ahead(*victim.tape, storage, query.now));
+}
+
+std::optional<Recipe> UsableRecipe(const Tape& tape, int storage,
+                                   const Pressure& pressure,
+                                   int max_ops = kMostOps) {
+  auto recipe = FindRecipe(tape, storage, max_ops);
+  // Nothing may be waited for under a lock.
+  if (recipe && pressure.is_locked() && TakesWitness(tape, *recipe)) {
+    return std::nullopt;
+  }
+  return recipe;
+}
+
 }  // namespace
 
-bool IsEvictable(const TapeStorage& storage) {
-  return storage.data && storage.bytes >= LeastManaged() && storage.pins == 0 &&
+bool IsEvictable(const TapeStorage& storage, size_t least) {
+  return storage.data && storage.bytes >= least && storage.pins == 0 &&
          storage.hooks + storage.dependents > 0 && !storage.captured &&
          storage.data.use_count() == 1 &&
          Device::Get().IsReclaimable(storage.data);
 }
 
-void OfferVictims(const std::shared_ptr<Tape>& tape, const Pressure& pressure,
-                  double now, std::optional<double> spill_cost,
+void OfferVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
                   EvictionChoice* choice, std::vector<Victim>* victims) {
+  const std::optional<double> spill_cost = query.spill_cost;
   for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
     const TapeStorage& storage = tape->storages[i];
-    if (storage.device != pressure.device || !IsEvictable(storage)) continue;
-    // What was packed last is needed first, but for what a replay needs now.
-    const double until =
-        storage.awaited > 0 ? 0 : std::max(0.0, now - storage.needed_at);
-    const double ahead = until + kNear * tape->clock + 1;
+    if (storage.device != query.pressure.device) continue;
+    if (!IsEvictable(storage, query.least)) continue;
+    const double ahead = Ahead(*tape, storage, query.now);
     const double bytes = static_cast<double>(storage.bytes);
     const auto offer = [&](Victim::How how, double cost) {
       if (!choice->MayWin(bytes, ahead, cost + kLeastCost)) return;
@@ -55,17 +94,59 @@ void OfferVictims(const std::shared_ptr<Tape>& tape, const Pressure& pressure,
       continue;
     }
     if (spill_cost) offer(Victim::How::kSpill, bytes * *spill_cost);
-    if (storage.external || storage.awaited > 0) continue;
-    // No recipe costs less than the ops that wrote the storage.
-    double own = kLeastCost;
-    for (int writer : storage.writers) own += tape->ops[writer].nanoseconds;
-    if (!choice->MayWin(bytes, ahead, own)) continue;
-    const auto recipe = FindRecipe(*tape, i);
-    // Nothing may be waited for under a lock.
-    if (recipe && !(pressure.is_locked && TakesWitness(*tape, *recipe))) {
+    if (!MayBeDropped(storage)) continue;
+    if (!choice->MayWin(bytes, ahead, LeastRecipe(*tape, storage))) continue;
+    if (const auto recipe = UsableRecipe(*tape, i, query.pressure)) {
       offer(Victim::How::kDrop, recipe->nanoseconds);
     }
   }
+}
+
+void PriceVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
+                  std::vector<PricedVictim>* victims) {
+  for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
+    const TapeStorage& storage = tape->storages[i];
+    if (storage.device != query.pressure.device) continue;
+    if (!IsEvictable(storage, query.least)) continue;
+    Victim victim = {.tape = tape, .storage = i, .how = Victim::How::kSpill};
+    std::optional<double> copy;
+    if (query.spill_cost) {
+      copy = static_cast<double>(storage.bytes) * *query.spill_cost;
+    }
+    if (storage.spill) {  // there is a copy, or will be
+      const double price = PriceOf(victim, query, copy.value_or(0) / 2);
+      victims->push_back({.victim = std::move(victim), .price = price});
+      continue;
+    }
+    const double spilled = copy ? PriceOf(victim, query, *copy) : kNever;
+    const double least =
+        MayBeDropped(storage)
+            ? PriceOf(victim, query, LeastRecipe(*tape, storage))
+            : kNever;
+    victims->push_back({.victim = std::move(victim),
+                        .price = std::min(spilled, least),
+                        .is_bound = least < spilled,
+                        .copy = copy});
+  }
+}
+
+void FindPrice(const EvictionQuery& query, PricedVictim* victim) {
+  Victim& what = victim->victim;
+  victim->is_bound = false;
+  victim->price = victim->copy ? PriceOf(what, query, *victim->copy) : kNever;
+  // A longer one costs more than the copy, by its launches alone.
+  int max_ops = kMostOps;
+  if (victim->copy) {
+    max_ops = static_cast<int>(std::min(*victim->copy / kLeastCost + 1,
+                                        static_cast<double>(kMostOps)));
+  }
+  const auto recipe =
+      UsableRecipe(*what.tape, what.storage, query.pressure, max_ops);
+  if (!recipe) return;
+  const double price = PriceOf(what, query, recipe->nanoseconds);
+  if (price >= victim->price) return;
+  victim->price = price;
+  what.how = Victim::How::kDrop;
 }
 
 }  // namespace ebbtide

@@ -20,17 +20,42 @@ struct Victim {
   How how = How::kDrop;
 };
 
-// Whether dropping our reference would free the storage's bytes, now.
-bool IsEvictable(const TapeStorage& storage);
+// Whether dropping our reference would free the storage's bytes, now, and they
+// are at least so many.
+bool IsEvictable(const TapeStorage& storage, size_t least = LeastManaged());
 
-// Feeds `choice` what can go of `tape` under that pressure, by its index in
-// `victims`, to which what may win is added. `now` is the position on the
-// tape's clock: the end of what was recorded in forward, the place of the last
-// saved tensor asked for in backward. `spill_cost`: a copy to the spill file
-// and back, in nanoseconds per byte; none where nothing can be spilled.
-void OfferVictims(const std::shared_ptr<Tape>& tape, const Pressure& pressure,
-                  double now, std::optional<double> spill_cost,
+// What is asked of the tapes.
+struct EvictionQuery {
+  Pressure pressure;
+  // Position on a tape's clock: the end of what was recorded in forward, the
+  // place of the last saved tensor asked for in backward.
+  double now = 0;
+  // A copy to the tier below and back, in nanoseconds per byte; none where
+  // nothing can be spilled.
+  std::optional<double> spill_cost;
+  size_t least = LeastManaged();  // of what may go
+};
+
+// Feeds `choice` what can go of `tape`, by its index in `victims`, to which
+// what may win is added.
+void OfferVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
                   EvictionChoice* choice, std::vector<Victim>* victims);
+
+// A victim with its price: the less, the rather it goes, whatever its bytes.
+struct PricedVictim {
+  Victim victim;
+  double price = 0;
+  // The price is at least that: the recipe has not been looked for. A copy
+  // costs so many nanoseconds instead, if there can be one.
+  bool is_bound = false;
+  std::optional<double> copy;
+};
+
+// Adds all that can go of `tape`, at bounds of their prices.
+void PriceVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
+                  std::vector<PricedVictim>* victims);
+// Finds the price of one that has a bound. Infinite: it cannot go.
+void FindPrice(const EvictionQuery& query, PricedVictim* victim);
 
 }  // namespace ebbtide
 

@@ -106,7 +106,10 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
     if (tape->follows_plan && storage.returns) continue;
     window += storage.bytes;
     const Bytes size{static_cast<int64_t>(storage.bytes)};
-    if (Device::Get().ledger(storage.device).WouldExceed(size + size)) return;
+    if (Device::Get().ledger(storage.device).WouldExceed(size + size) ||
+        !Device::Get().FindsRoom(storage.device, size)) {
+      return;
+    }
     Prefetch(tape, index);
     if (!storage.spill->IsReading()) return;
     save = saves.lower_bound(at);  // something may have been spilled for it
@@ -150,7 +153,8 @@ bool Residency::Relieve(const Pressure& pressure) {
   const Timed timed(this);
   if (FreeWritten(/*is_short=*/true)) return true;
   if (!may_evict_) return false;
-  if (pressure.is_locked) return RelieveAtOnce(pressure);
+  if (pressure.shortage == Shortage::kFailed && Clear(pressure)) return true;
+  if (pressure.is_locked()) return RelieveAtOnce(pressure);
   while (true) {
     if (tier_ != nullptr && tier_->in_flight() >= pressure.needed &&
         WaitForWrite()) {
@@ -172,7 +176,7 @@ bool Residency::Relieve(const Pressure& pressure) {
 bool Residency::Drop(Tape* tape, int index) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
-  if (!IsEvictable(storage) || storage.awaited > 0) return false;
+  if (!IsEvictable(storage, /*least=*/0) || storage.awaited > 0) return false;
   if (!FindRecipe(*tape, index)) return false;
   storage.spill.reset();
   if (verify_) {
@@ -191,7 +195,8 @@ bool Residency::Drop(Tape* tape, int index) {
 void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
-  if (!CanSpill() || storage.spill || !IsEvictable(storage)) return;
+  if (!CanSpill() || storage.spill) return;
+  if (!IsEvictable(storage, /*least=*/0)) return;
   auto slot = tier_->StartWrite(storage.data, NameOf(*tape, index),
                                 MakerStream(&storage));
   if (!slot.ok()) {

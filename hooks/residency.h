@@ -119,7 +119,18 @@ class Residency {
 
   template <typename Visit>
   void ForEachTapeOf(const c10::Storage& storage, Visit visit);
-  std::optional<Victim> BestVictim(const Pressure& pressure);
+  EvictionQuery QueryFor(const Tape& tape, const Pressure& pressure,
+                         size_t least) const;
+  // Of those with at least so many bytes; of all where there is none of them
+  // and it may help.
+  std::optional<Victim> BestVictim(const Pressure& pressure,
+                                   size_t least = LeastManaged());
+  // What has to go together for the request to find room; nothing where that
+  // is not known.
+  std::vector<PricedVictim> CheapestVictims(const Pressure& pressure);
+  // Lets them go; false where nothing did.
+  bool Clear(const Pressure& pressure);
+  bool Evict(const Victim& victim);
   void GiveUpSpilling(const absl::Status& why);
   void PrefetchBefore(Tape* tape, int pack);
   bool FreeWritten(bool is_short);

@@ -1,4 +1,5 @@
 // What goes when memory is short, and how.
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -6,6 +7,21 @@
 #include "hooks/stream_order.h"
 
 namespace ebbtide {
+namespace {
+
+// Those with a bound, the cheapest at the end.
+std::vector<int> CheapestLast(const std::vector<PricedVictim>& victims) {
+  std::vector<int> bounds;
+  for (int i = 0; i < static_cast<int>(victims.size()); ++i) {
+    if (victims[i].is_bound) bounds.push_back(i);
+  }
+  std::stable_sort(bounds.begin(), bounds.end(), [&](int a, int b) {
+    return victims[a].price > victims[b].price;
+  });
+  return bounds;
+}
+
+}  // namespace
 
 // `is_short`: of memory, so that nothing waits for its planned instant. True if
 // something was freed.
@@ -33,7 +49,7 @@ bool Residency::Complete(Tape* tape, int index) {
     GiveUpSpilling(written);
     return false;
   }
-  if (!IsEvictable(storage)) return false;
+  if (!IsEvictable(storage, /*least=*/0)) return false;
   LetGo(&storage);
   return true;
 }
@@ -56,10 +72,18 @@ bool Residency::WaitForWrite() {
   return false;
 }
 
-std::optional<Victim> Residency::BestVictim(const Pressure& pressure) {
+EvictionQuery Residency::QueryFor(const Tape& tape, const Pressure& pressure,
+                                  size_t least) const {
+  EvictionQuery query = {.pressure = pressure,
+                         .now = &tape == positioned_ ? position_ : tape.clock,
+                         .least = least};
+  if (CanSpill()) query.spill_cost = tier_->CostPerByte();
+  return query;
+}
+
+std::optional<Victim> Residency::BestVictim(const Pressure& pressure,
+                                            size_t least) {
   Bytes needed = pressure.needed;
-  std::optional<double> cost;
-  if (CanSpill()) cost = tier_->CostPerByte();
   // What is on its way out will go, too.
   if (tier_ != nullptr) needed -= tier_->in_flight();
   EvictionChoice choice(static_cast<double>(Count(needed)));
@@ -67,11 +91,70 @@ std::optional<Victim> Residency::BestVictim(const Pressure& pressure) {
   for (const auto& weak : tapes_) {
     const auto tape = weak.lock();
     if (tape == nullptr || tape->hooks == 0) continue;
-    const double now = tape.get() == positioned_ ? position_ : tape->clock;
-    OfferVictims(tape, pressure, now, cost, &choice, &victims);
+    OfferVictims(tape, QueryFor(*tape, pressure, least), &choice, &victims);
   }
-  if (choice.best() < 0) return std::nullopt;
-  return std::move(victims[choice.best()]);
+  if (choice.best() >= 0) return std::move(victims[choice.best()]);
+  // Small ones may lie where memory is given back in pieces only.
+  if (least == 0 || !Device::Get().is_async()) return std::nullopt;
+  return BestVictim(pressure, /*least=*/0);
+}
+
+// True if that has freed its bytes.
+bool Residency::Evict(const Victim& victim) {
+  if (victim.how == Victim::How::kDrop) {
+    return Drop(victim.tape.get(), victim.storage);
+  }
+  Spill(victim.tape, victim.storage);
+  return Complete(victim.tape.get(), victim.storage);
+}
+
+std::vector<PricedVictim> Residency::CheapestVictims(const Pressure& pressure) {
+  std::vector<PricedVictim> victims;
+  for (const auto& weak : tapes_) {
+    const auto tape = weak.lock();
+    if (tape == nullptr || tape->hooks == 0) continue;
+    PriceVictims(tape, QueryFor(*tape, pressure, /*least=*/0), &victims);
+  }
+  std::vector<Clearable> clearables;
+  for (const PricedVictim& victim : victims) {
+    const Victim& what = victim.victim;
+    clearables.push_back(
+        {.block = what.tape->storages[what.storage].data.data(),
+         .price = victim.price});
+  }
+  // Recipes are looked for only of what might go at the bound of its price: of
+  // what is chosen, and each time of twice as many others, the cheapest first.
+  const auto find_price = [&](int i) {
+    if (!victims[i].is_bound) return false;
+    const Tape& tape = *victims[i].victim.tape;
+    FindPrice(QueryFor(tape, pressure, /*least=*/0), &victims[i]);
+    return std::exchange(clearables[i].price, victims[i].price) !=
+           victims[i].price;
+  };
+  std::vector<int> rest = CheapestLast(victims);
+  for (size_t others = 4;; others *= 2) {
+    const std::vector<int> chosen = Device::Get().CheapestToClear(
+        pressure.device, pressure.needed, clearables);
+    bool is_found = true;
+    for (int i : chosen) is_found &= !find_price(i);
+    if (is_found) {
+      std::vector<PricedVictim> cheapest;
+      for (int i : chosen) cheapest.push_back(std::move(victims[i]));
+      return cheapest;
+    }
+    for (size_t i = 0; i < others && !rest.empty(); ++i) {
+      find_price(rest.back());
+      rest.pop_back();
+    }
+  }
+}
+
+bool Residency::Clear(const Pressure& pressure) {
+  bool freed = false;
+  for (const PricedVictim& victim : CheapestVictims(pressure)) {
+    freed |= Evict(victim.victim);
+  }
+  return freed;
 }
 
 // What was brought back ahead of need goes before an allocation fails.
@@ -95,15 +178,8 @@ bool Residency::RelieveAtOnce(const Pressure& pressure) {
   if (verify_) return relieved;  // reads bytes, and so would wait
   bool failed = false;
   while (const std::optional<Victim> victim = BestVictim(pressure)) {
-    Tape* const tape = victim->tape.get();
-    const size_t bytes = tape->storages[victim->storage].bytes;
-    bool has_gone = false;
-    if (victim->how == Victim::How::kDrop) {
-      has_gone = Drop(tape, victim->storage);
-    } else {
-      Spill(victim->tape, victim->storage);
-      has_gone = Complete(tape, victim->storage);
-    }
+    const size_t bytes = victim->tape->storages[victim->storage].bytes;
+    const bool has_gone = Evict(*victim);
     relieved = relieved || has_gone;
     if (has_gone && Device::Get().MakesRoom(Device::Get().SizeOnDevice(bytes),
                                             pressure.needed)) {

@@ -246,7 +246,7 @@ void Runtime::EndPair() {
 bool Runtime::Relieve(const Pressure& pressure) {
   // Another thread may hold the lock for as long as a replay takes.
   const auto lock = RuntimeLock::TryAcquire(
-      pressure.is_locked ? std::chrono::milliseconds(0) : Patience());
+      pressure.is_locked() ? std::chrono::milliseconds(0) : Patience());
   if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
   was_relieved_ = true;
@@ -357,6 +357,7 @@ std::string Runtime::Report() {
 
 std::string Runtime::Finish() {
   const RuntimeLock lock;
+  Device::Get().BeginExit();
   // The books only: a thread may be inside the pair, and goes on with it.
   CloseStep();
   TakeQueuedTime();

@@ -6,8 +6,6 @@
 namespace ebbtide {
 namespace {
 
-using Pool = DeviceBooks::Pool;
-
 class DeviceBooksTest : public testing::Test {
  protected:
   const void* At(int offset) const { return memory_ + offset; }
@@ -29,8 +27,8 @@ TEST_F(DeviceBooksTest, WhatIsAliveIsCountedByKind) {
 }
 
 TEST_F(DeviceBooksTest, ASegmentIsIdleWhileItHasNoBlock) {
-  books_.OnSegment(At(0), Bytes{100}, Pool::kCommon);
-  books_.OnSegment(At(100), Bytes{100}, Pool::kCommon);
+  books_.OnSegment(At(0), {.size = Bytes{100}});
+  books_.OnSegment(At(100), {.size = Bytes{100}});
   EXPECT_EQ(books_.idle(), Bytes{200});
   books_.OnAllocate(At(100), Bytes{10}, Kind::kOther);
   books_.OnAllocate(At(110), Bytes{10}, Kind::kOther);
@@ -43,7 +41,7 @@ TEST_F(DeviceBooksTest, ASegmentIsIdleWhileItHasNoBlock) {
 }
 
 TEST_F(DeviceBooksTest, EmptyingTheCacheDoesNotReachPrivatePools) {
-  books_.OnSegment(At(0), Bytes{100}, Pool::kPrivate);
+  books_.OnSegment(At(0), {.size = Bytes{100}, .is_private = true});
   EXPECT_EQ(books_.reserved(), Bytes{100});
   EXPECT_EQ(books_.idle(), Bytes{0});
   books_.OnAllocate(At(50), Bytes{10}, Kind::kOther);
@@ -52,14 +50,54 @@ TEST_F(DeviceBooksTest, EmptyingTheCacheDoesNotReachPrivatePools) {
 }
 
 TEST_F(DeviceBooksTest, ReservedBytesHaveAPeak) {
-  books_.OnSegment(At(0), Bytes{100}, Pool::kCommon);
-  books_.OnSegment(At(100), Bytes{50}, Pool::kCommon);
+  books_.OnSegment(At(0), {.size = Bytes{100}});
+  books_.OnSegment(At(100), {.size = Bytes{50}});
   books_.OnSegmentFreed(At(0));
   EXPECT_EQ(books_.reserved(), Bytes{50});
   EXPECT_EQ(books_.idle(), Bytes{50});
   EXPECT_EQ(books_.ReservedPeak(), Bytes{150});
   books_.ResetPeak();
   EXPECT_EQ(books_.ReservedPeak(), Bytes{50});
+}
+
+// Of a segment for small requests.
+CacheRequest Small(int size) {
+  return {.size = Bytes{size}, .segment = Bytes{100}, .is_small = true};
+}
+
+TEST_F(DeviceBooksTest, ARequestFindsTheHolesThatBlocksLeave) {
+  books_.ledger().SetBudget(Bytes{150});
+  EXPECT_TRUE(books_.FindsRoom(Small(50)));
+  books_.OnSegment(At(0), {.size = Bytes{100}, .is_small = true});
+  for (int i = 0; i < 4; ++i) {
+    books_.OnAllocate(At(25 * i), Bytes{25}, Kind::kOther);
+  }
+  EXPECT_FALSE(books_.FindsRoom(Small(25)));
+  books_.OnLeave(At(25));
+  EXPECT_TRUE(books_.FindsRoom(Small(25)));
+  books_.OnFree(At(25));
+  EXPECT_TRUE(books_.FindsRoom(Small(25)));
+  EXPECT_FALSE(books_.FindsRoom(Small(50)));
+  const Clearable clearables[] = {{At(0), 2}, {At(75), 1}, {At(50), 3}};
+  EXPECT_THAT(books_.CheapestToClear(Small(50), clearables),
+              testing::ElementsAre(0));
+  books_.OnFree(At(0));
+  EXPECT_TRUE(books_.FindsRoom(Small(50)));
+}
+
+TEST_F(DeviceBooksTest, OfALargeHoleALittleRestIsNotUsedAgain) {
+  constexpr int kMiB = 1 << 20;
+  books_.ledger().SetBudget(Bytes{20 * kMiB});
+  const char* const segment = reinterpret_cast<const char*>(1 << 30);
+  books_.OnSegment(segment, {.size = Bytes{20 * kMiB}});
+  const auto fits = [&](int size) {
+    return books_.FindsRoom({.size = Bytes{size}, .segment = Bytes{30 * kMiB}});
+  };
+  books_.OnAllocate(segment, Bytes{18 * kMiB}, Kind::kOther);
+  EXPECT_TRUE(fits(2 * kMiB));
+  books_.OnFree(segment);
+  books_.OnAllocate(segment, Bytes{19 * kMiB}, Kind::kOther);
+  EXPECT_FALSE(fits(512));
 }
 
 TEST_F(DeviceBooksTest, OfExpandableSegmentsAllThatIsNotAliveIsIdle) {
@@ -72,7 +110,7 @@ TEST_F(DeviceBooksTest, OfExpandableSegmentsAllThatIsNotAliveIsIdle) {
 }
 
 TEST_F(DeviceBooksTest, BlocksOlderThanTheBooksAreIgnored) {
-  books_.OnSegment(At(100), Bytes{100}, Pool::kCommon);
+  books_.OnSegment(At(100), {.size = Bytes{100}});
   books_.OnFree(At(0));    // below any segment
   books_.OnFree(At(150));  // in one
   EXPECT_EQ(books_.ledger().live(), Bytes{0});

@@ -4,8 +4,12 @@
 #include <ATen/Context.h>
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <functional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +39,7 @@ Evictable& All() {
   return all;
 }
 
-bool Evict(c10::DeviceIndex device, Bytes needed, bool) {
+bool Evict(c10::DeviceIndex device, Bytes needed, Shortage) {
   EXPECT_EQ(device, kDevice);
   All().asked.push_back(needed);
   if (All().blocks.empty()) return false;
@@ -166,6 +170,66 @@ TEST_F(TorchCudaAllocatorTest, WhereOnlyFragmentsAreFreeMoreIsEvicted) {
   EXPECT_EQ(All().blocks.size(), 1);
   EXPECT_LE(Reserved(), MiB(40));
   EXPECT_EQ(Failures(), failures);
+}
+
+// Of one kind of segment, as the native allocator tells; 0: it has none.
+Bytes LargestHole(bool is_small) {
+  size_t largest = 0;
+  const auto snapshot = native::snapshot({0, 0}, /*include_traces=*/false);
+  for (const auto& segment : snapshot.segments) {
+    for (const auto& block : segment.blocks) {
+      if (segment.is_large == is_small || block.active) continue;
+      largest = std::max(largest, block.size);
+    }
+  }
+  return Bytes{static_cast<int64_t>(largest)};
+}
+
+TEST_F(TorchCudaAllocatorTest, TheBooksKnowEveryHole) {
+  CudaAllocator::SetBudget(kDevice, MiB(1000));
+  const auto fits = [](Bytes size, bool is_small) {
+    return Books().FindsRoom({.size = size,
+                              .segment = MiB(1000000),
+                              .is_small = is_small,
+                              .stream = c10::cuda::getCurrentCUDAStream()});
+  };
+  std::mt19937 random(3);
+  std::vector<c10::DataPtr> blocks;
+  int holes = 0;
+  for (int round = 0; round < 600; ++round) {
+    if (random() % 2 == 0 && !blocks.empty()) {
+      std::swap(blocks[random() % blocks.size()], blocks.back());
+      blocks.pop_back();
+    } else if (blocks.size() < 40) {
+      const int64_t size = random() % (random() % 3 == 0 ? 12 * kMiB : kMiB);
+      blocks.push_back(Allocate(Bytes{1 + size}));
+    }
+    if (round % 100 == 99) native::emptyCache();
+    for (const bool is_small : {false, true}) {
+      const Bytes hole = LargestHole(is_small);
+      EXPECT_FALSE(fits(hole + Bytes{512}, is_small)) << round;
+      if (hole == Bytes{0}) continue;
+      EXPECT_TRUE(fits(hole, is_small)) << round;
+      ++holes;
+    }
+  }
+  EXPECT_GT(holes, 1000);
+}
+
+TEST_F(TorchCudaAllocatorTest, WhatOtherStreamsAreLeavingIsWaitedFor) {
+  // The native allocator does not look again after it has waited
+  // (pytorch/pytorch#189504).
+  CudaAllocator::SetBudget(kDevice, MiB(22));
+  const c10::DataPtr held = Allocate(MiB(9));
+  c10::DataPtr used = Allocate(MiB(9));
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool();
+  ASSERT_EQ(cudaMemsetAsync(used.get(), 0, 9 * kMiB, side), cudaSuccess);
+  native::recordStream(used, side);
+  void* const block = used.get();
+  used = {};
+  All().blocks.push_back(Allocate(Bytes{512}));
+  EXPECT_EQ(Allocate(MiB(9)).get(), block);
+  EXPECT_THAT(All().asked, testing::IsEmpty());
 }
 
 TEST_F(TorchCudaAllocatorTest, TheProgramsFractionStays) {

@@ -181,6 +181,7 @@ int cudasim_enqueue(void* handle, const CudasimWork* given) {
   cudasim::Work work;
   work.name = call->Intern(given->name);
   work.cost = static_cast<cudasim::Nanos>(given->ns);
+  if (work.cost > 0) work.activity.sort = cudasim::Activity::Sort::kKernel;
   if (given->function != nullptr) work.call = [argument] { argument->Run(); };
   for (size_t i = 0; i < given->access_count; ++i) {
     const CudasimAccess& access = given->accesses[i];
@@ -236,6 +237,10 @@ const char* cudasim_hazard(size_t n) {
 
 void cudasim_set_hazards_fatal(int fatal) {
   Call(nullptr)->hazards_fatal = fatal != 0;
+}
+
+void cudasim_observe(const CudasimObserver* observer) {
+  Call(nullptr)->observer = *observer;
 }
 
 void cudasim_break(const char* message) { Call(nullptr)->Break(message); }

@@ -107,8 +107,8 @@ struct CudasimWork {
   const struct CudasimAccess* accesses;
   size_t access_count;
 };
-/* In stream order, like a kernel. The work runs once, or once per launch of the
- * graph if the stream is capturing. */
+/* In stream order, like a kernel, and one where it takes time. The work runs
+ * once, or once per launch of the graph if the stream is capturing. */
 int cudasim_enqueue(void* stream, const struct CudasimWork* work);
 /* The host waits for the stream, as with cudaStreamSynchronize, but it is no
  * call of the program's: nothing is counted, and no fault hits it. */
@@ -133,6 +133,31 @@ void cudasim_block_freed(const void* block, size_t size);
 const char* cudasim_hazard(size_t n);
 /* Whether a hazard breaks the device (it does by default) or is only noted. */
 void cudasim_set_hazards_fatal(int fatal);
+
+/* What a profiler would see, told as it is queued, with its time to come. */
+enum CudasimSort { CUDASIM_KERNEL = 1, CUDASIM_COPY = 2, CUDASIM_SET = 3 };
+enum CudasimDirection {
+  CUDASIM_TO_DEVICE = 0,
+  CUDASIM_TO_HOST = 1,
+  CUDASIM_ON_DEVICE = 2,
+  CUDASIM_BETWEEN_DEVICES = 3,
+};
+struct CudasimDeviceWork {
+  int sort;
+  int direction; /* of a copy */
+  const char* name;
+  uint64_t begin_ns, end_ns;
+  uint64_t bytes; /* of a copy or a set */
+  uint32_t device, stream;
+};
+/* Both are called with the simulator's lock held, and must not call it: the
+ * first at every call, with NULL for one that is no call of the program's, the
+ * second at the work that this thread's last call has queued. */
+struct CudasimObserver {
+  void (*call)(const char* function, uint64_t now_ns);
+  void (*work)(const struct CudasimDeviceWork* work);
+};
+void cudasim_observe(const struct CudasimObserver* observer);
 
 /* From now on every call that does work fails with cudaErrorLaunchFailure, for
  * which cudaGetErrorString returns the first message. */

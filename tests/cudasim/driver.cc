@@ -146,6 +146,7 @@ CUresult MemsetD32Async(CUdeviceptr address, unsigned value, size_t count,
   std::byte* const bytes = call->heap.Bytes(Pointer(address));
   Work work;
   work.name = "memset";
+  work.activity = {.sort = cudasim::Activity::Sort::kSet, .bytes = size};
   work.cost = kSetNs;
   work.accesses = {{Pointer(address), size, true}};
   work.move = [=] {

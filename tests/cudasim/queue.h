@@ -38,6 +38,16 @@ struct Access {
   bool write;
 };
 
+// What a profiler would see of it; nothing of waits and host functions.
+struct Activity {
+  enum class Sort { kNone, kKernel, kCopy, kSet };
+  enum class Direction { kToDevice, kToHost, kOnDevice, kBetweenDevices };
+
+  Sort sort = Sort::kNone;
+  Direction direction = Direction::kOnDevice;  // of a copy
+  uint64_t bytes = 0;
+};
+
 // What a stream can hold. It may run more than once, if it is captured.
 struct Work {
   const char* name = "";  // outlives the queue
@@ -46,6 +56,7 @@ struct Work {
   std::function<void()> move;  // under the lock
   std::function<void()> call;  // unlocked; runs after `move`
   std::vector<Access> accesses = {};
+  Activity activity = {};
 };
 
 struct Stream;

@@ -43,6 +43,7 @@ cudaError_t Launch(Call* call, const void* handle, const char* name,
   Work work;
   work.name = name;
   work.cost = cost;
+  work.activity.sort = Activity::Sort::kKernel;
   (*call)->Push(stream, std::move(work), call->lock());
   return cudaSuccess;
 }

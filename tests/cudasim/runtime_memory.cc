@@ -30,10 +30,19 @@ bool Valid(Call& call, const Copy& copy) {
   return valid;
 }
 
+Activity::Direction DirectionOf(Call& call, const Copy& copy) {
+  if (!copy.to_device) return Activity::Direction::kToHost;
+  if (!copy.from_device) return Activity::Direction::kToDevice;
+  return call->heap.DeviceOf(copy.to) == call->heap.DeviceOf(copy.from)
+             ? Activity::Direction::kOnDevice
+             : Activity::Direction::kBetweenDevices;
+}
+
 Work WorkOf(Call& call, const Copy& copy) {
   Work work;
   const Rates& rates = call->settings.rates;
   double gbps = kOnDeviceGbps;
+  work.activity = {Activity::Sort::kCopy, DirectionOf(call, copy), copy.size};
   if (copy.from_device && copy.to_device) {
     work.name = "copy on the device";
     work.engine = Engine::kOnDevice;
@@ -95,6 +104,7 @@ cudaError_t Set(Call& call, void* to, int value, size_t size,
   ++call->memsets;
   Work work;
   work.name = "memset";
+  work.activity = {.sort = Activity::Sort::kSet, .bytes = size};
   work.cost = static_cast<Nanos>(kTransferNs + size / kOnDeviceGbps);
   work.accesses = {{to, size, true}};
   if (Thread().shadowed == 0) {

@@ -54,9 +54,27 @@ void Simulator::Break(const std::string& message) {
   if (broken == nullptr) broken = Intern(message);
 }
 
+void Simulator::Observe(const Op& op) const {
+  const Activity& activity = op.work.activity;
+  if (observer.work == nullptr || activity.sort == Activity::Sort::kNone) {
+    return;
+  }
+  const CudasimDeviceWork work{
+      .sort = static_cast<int>(activity.sort),
+      .direction = static_cast<int>(activity.direction),
+      .name = op.work.name,
+      .begin_ns = op.end - op.work.cost,
+      .end_ns = op.end,
+      .bytes = activity.bytes,
+      .device = static_cast<uint32_t>(op.stream->device),
+      .stream = op.stream->id};
+  observer.work(&work);
+}
+
 OpRef Simulator::Push(Stream* stream, Work work, Lock& lock) {
   OpRef op = queue.Push(stream, std::move(work), lock);
   if (!op) return op;
+  Observe(*op);
   const std::string hazard = hazards.Check(*op);
   if (!hazard.empty() && hazards_fatal) Break(hazard);
   return op;
@@ -69,6 +87,9 @@ ThreadState& Thread() {
 
 Call::Call(const char* function, bool works)
     : simulator_(Simulator::Get()), lock_(simulator_.mutex) {
+  if (simulator_.observer.call != nullptr) {
+    simulator_.observer.call(function, simulator_.queue.now());
+  }
   if (function == nullptr) return;
   simulator_.queue.Pass(
       static_cast<Nanos>(simulator_.settings.rates.host_us * 1e3));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/cudasim/calls.h"
+#include "tests/cudasim/control.h"
 #include "tests/cudasim/error.h"
 #include "tests/cudasim/hazards.h"
 #include "tests/cudasim/heap.h"
@@ -32,11 +33,12 @@ struct Simulator {
 
   // The call is this thread's, and counted.
   void NoteCaller(const char* function);
+  void Observe(const Op& op) const;
   // The message stays for good; `name` may be a temporary.
   const char* Intern(const std::string& name);
   // The first message counts.
   void Break(const std::string& message);
-  // Queues the work, and looks for hazards.
+  // Queues the work, tells the observer, and looks for hazards.
   OpRef Push(Stream* stream, Work work, Lock& lock);
 
   Settings settings;
@@ -58,6 +60,7 @@ struct Simulator {
   uint64_t memsets = 0;
   uint64_t out_of_bounds = 0;
   const char* broken = nullptr;
+  CudasimObserver observer = {};
   std::unordered_map<const void*, const char*> kernel_names;  // by host stub
   std::unordered_map<const void*, DeviceVariable> variables;
   std::set<std::string> interned;
