@@ -5,30 +5,13 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "profiler/function_finder.h"
 
 namespace ebbtide {
 namespace {
 
-// Finds functions by name and remembers the first that is missing.
-class Finder {
- public:
-  explicit Finder(void* library) : library_(library) {}
-
-  template <typename Function>
-  void Find(const char* name, Function** function) {
-    void* const found = dlsym(library_, name);
-    if (found == nullptr && missing_ == nullptr) missing_ = name;
-    *function = reinterpret_cast<Function*>(found);
-  }
-  const char* missing() const { return missing_; }
-
- private:
-  void* const library_;
-  const char* missing_ = nullptr;
-};
-
 const char* FindAll(void* library, CudaApi* api) {
-  Finder in(library);
+  FunctionFinder in(library);
   in.Find("cudaPeekAtLastError", &api->peek_at_last_error);
   in.Find("cudaGetLastError", &api->get_last_error);
   in.Find("cudaGetErrorName", &api->get_error_name);

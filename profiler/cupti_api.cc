@@ -10,32 +10,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "profiler/function_finder.h"
 
 namespace ebbtide {
 namespace {
 
 constexpr char kName[] = "libcupti.so.13";
 
-// Finds functions by name and remembers the first that is missing.
-class Finder {
- public:
-  explicit Finder(void* library) : library_(library) {}
-
-  template <typename Function>
-  void Find(const char* name, Function** function) {
-    void* const found = dlsym(library_, name);
-    if (found == nullptr && missing_ == nullptr) missing_ = name;
-    *function = reinterpret_cast<Function*>(found);
-  }
-  const char* missing() const { return missing_; }
-
- private:
-  void* const library_;
-  const char* missing_ = nullptr;
-};
-
 const char* FindAll(void* library, CuptiApi* api) {
-  Finder in(library);
+  FunctionFinder in(library);
   in.Find("cuptiGetVersion", &api->get_version);
   in.Find("cuptiGetResultString", &api->get_result_string);
   in.Find("cuptiSubscribe", &api->subscribe);
