@@ -13,15 +13,13 @@
 #include <utility>
 
 #include "allocator/torch_cuda_allocator.h"
+#include "allocator/torch_cuda_books.h"
 #include "hooks/cuda_tier.h"
 #include "hooks/guarded.h"
 #include "hooks/insist.h"
 
 namespace ebbtide {
 namespace {
-
-// What the native allocator rounds a request up to.
-constexpr size_t kRounding = 512;
 
 std::atomic<bool (*)(const Pressure&)> relieve_in_use = nullptr;
 
@@ -108,10 +106,7 @@ std::vector<int> CudaDevice::CheapestToClear(
                                         wanted, clearables);
 }
 
-Bytes CudaDevice::SizeOnDevice(size_t bytes) const {
-  return Bytes{
-      static_cast<int64_t>((bytes + kRounding - 1) / kRounding * kRounding)};
-}
+Bytes CudaDevice::SizeOnDevice(size_t bytes) const { return RoundUp(bytes); }
 
 c10::Storage CudaDevice::Allocate(size_t bytes, int index) {
   const c10::DeviceGuard there(At(index));
