@@ -164,7 +164,7 @@ absl::Status CuptiWindow::Start() {
   if (status.ok()) {
     status = Enable();
     if (!status.ok()) {
-      Disable().IgnoreError();
+      DisableAll(api_).IgnoreError();
       Flush().IgnoreError();
     }
   }
@@ -193,13 +193,13 @@ absl::Status CuptiWindow::Enable() {
   return status;
 }
 
-absl::Status CuptiWindow::Disable() {
+absl::Status CuptiWindow::DisableAll(const CuptiApi& api) {
   absl::Status status;
   for (const Kind& kind : kKinds) {
-    status.Update(CuptiStatus(api_, api_.activity_disable(kind.number),
+    status.Update(CuptiStatus(api, api.activity_disable(kind.number),
                               EnableName(kind, false).c_str()));
   }
-  status.Update(SetCalls(api_, false));
+  status.Update(SetCalls(api, false));
   return status;
 }
 
@@ -235,9 +235,13 @@ absl::StatusOr<CuptiRecords> CuptiWindow::End() {
   ended_ = true;
   absl::Status status = CheckOtherProfiler(options_);
   if (status.ok()) {
-    status.Update(Disable());
+    status.Update(DisableAll(api_));
     status.Update(Flush());
     status.Update(CheckDropped(api_));
+  } else {
+    // The buffer that CUPTI fills now is ours, and lost to the other profiler
+    // if it goes on. Not by force, which takes work that still runs its times.
+    api_.activity_flush_all(0);
   }
   status.Update(SetDeviceBuffers(api_, device_buffers_before_));
   CuptiCollector::Collected collected = CuptiCollector::Get().Close();
