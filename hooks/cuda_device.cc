@@ -239,6 +239,18 @@ std::optional<double> CudaDevice::NanosecondsBetween(const TimeMark& begin,
   return double{milliseconds} * 1e6;
 }
 
+bool CudaDevice::AwaitAll() {
+  try {
+    for (const c10::DeviceIndex device : CudaAllocator::UsedDevices()) {
+      const CudaScope scope(api_, device);
+      c10::cuda::device_synchronize();
+    }
+    return true;
+  } catch (const c10::Error&) {
+    return false;  // who uses the device next is told
+  }
+}
+
 bool CudaDevice::IsCapturing() {
   if (!IsUsed()) return false;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

@@ -57,6 +57,8 @@ class CudaDevice final : public Device {
   std::optional<double> NanosecondsBetween(const TimeMark& begin,
                                            const TimeMark& end,
                                            bool wait) override;
+  bool AwaitAll() override;
+  Profiler profiler() const override;
   bool IsCapturing() override;
 
   absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(

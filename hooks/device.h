@@ -166,6 +166,12 @@ class Device {
   virtual std::optional<double> NanosecondsBetween(const TimeMark& begin,
                                                    const TimeMark& end,
                                                    bool wait) = 0;
+  // Waits for all that has been queued, by anyone on any device of the kind.
+  // False where that cannot be.
+  virtual bool AwaitAll() { return true; }
+  // Of PyTorch's own profiler in this process.
+  enum class Profiler { kNeverUsed, kAtRest, kActive };
+  virtual Profiler profiler() const { return Profiler::kNeverUsed; }
   // Work on the current stream is being captured, not run: nothing may be
   // queued there, and what is saved belongs to the capture.
   virtual bool IsCapturing() = 0;

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "hooks/coverage.h"
 #include "hooks/step_log.h"
+#include "hooks/step_work.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -26,6 +27,17 @@ struct CudaReport {
     Bytes peak{};           // of live bytes
   };
   std::vector<Device> devices;
+};
+
+// What CUPTI said (EBBTIDE_CUPTI).
+struct CuptiReport {
+  bool is_asked = false;
+  std::string refused;          // why the first time, if it was
+  std::vector<StepWork> steps;  // whose windows were whole; the first of them
+  StepWork sum;                 // of all of them
+  int64_t windows = 0;
+
+  void Add(const StepWork& work);
 };
 
 struct RunReport {
@@ -72,6 +84,7 @@ struct RunReport {
   // one before it, and was of a kind that had come at most once.
   std::optional<Coverage> coverage;
   CudaReport cuda;
+  CuptiReport cupti;
 };
 
 // One line for people, without a newline.

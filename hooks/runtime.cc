@@ -87,6 +87,7 @@ absl::Status Runtime::Start(const Settings& settings) {
   pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   books_.SetBound(settings.signatures);
   SetLeastManaged(Count(settings.min_bytes));
+  if (settings.cupti) watch_.kernels().Allow();
   if (!settings.record.empty()) {
     absl::Status opened =
         RunLog::Global().Open(settings.record, settings.record_limit);
@@ -167,6 +168,7 @@ void Runtime::AfterForkInChild() {
   // Its owner is a thread id that the child does not have: it is made anew.
   new (&RuntimeLock::Mutex()) std::recursive_timed_mutex;
   Global().residency_.AfterForkInChild();
+  Global().watch_.kernels().Forget();
   Global().state_ = State::kOff;
   Global().settings_.log = Settings::Log::kOff;
   Global().settings_.report.clear();
@@ -195,7 +197,8 @@ void Runtime::BeginPair() {
   if (tape_ != nullptr) tape->Reserve(*tape_);
   tape_ = std::move(tape);
   residency_.Add(tape_);
-  watch_.BeginPair(tape_.get());
+  watch_.BeginPair(tape_.get(), WantsWork());
+  TellCupti();
   in_backward_ = false;
   complete_ = false;
   as_planned_ = false;
@@ -249,6 +252,7 @@ bool Runtime::Relieve(const Pressure& pressure) {
       pressure.is_locked() ? std::chrono::milliseconds(0) : Patience());
   if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
+  const WorkScope own = watch_.kernels().MarkOwn();
   was_relieved_ = true;
   if (state_ == State::kIdle) Wake();
   try {
@@ -322,6 +326,8 @@ void Runtime::FillReport() {
   report_.peak = Device::Get().RunPeak(device_);
   report_.budget = budget() == kNoBudget ? Bytes{-1} : budget();
   report_.cuda = ReportCuda();
+  report_.cupti.is_asked = settings_.cupti;
+  report_.cupti.refused = watch_.kernels().refused();
   report_.ops_replayed = residency_.counts().ops_replayed;
   report_.bytes_dropped = residency_.counts().bytes_dropped;
   report_.bytes_spilled = residency_.counts().bytes_spilled;
@@ -361,6 +367,9 @@ std::string Runtime::Finish() {
   // The books only: a thread may be inside the pair, and goes on with it.
   CloseStep();
   TakeQueuedTime();
+  watch_.kernels().Drop();
+  watch_.kernels().CleanUp();
+  TellCupti();
   FillReport();
   RunLog::Global().AddText(TextKind::kReport, ReportToJson(report_));
   RunLog::Global().Close();

@@ -45,6 +45,8 @@ struct SignatureBook {
   // nanoseconds.
   std::vector<double> op_times;
   std::vector<double> stage_times;
+  int windows = 0;  // pairs whose times are those of the device's work; then
+                    // no others count
   StepTimes step_times;
   int priced_at = 0;     // of them, when the candidates were last priced
   StepTimes tail_times;  // where the device is asked: what follows backward

@@ -51,6 +51,7 @@ def test_a_bad_budget_is_one_line(zygote: Zygote, budget: str, names: str) -> No
         ("EBBTIDE_MIN_BYTES", "few"),
         ("EBBTIDE_SIGNATURES", "0"),
         ("EBBTIDE_RECOMPUTE", "no"),
+        ("EBBTIDE_CUPTI", "yes"),
         ("EBBTIDE_TEST_PLANS", "any"),
         ("EBBTIDE_LOG", "loud"),
         ("EBBTIDE_TEST_PLANS", "many"),
