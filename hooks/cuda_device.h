@@ -26,6 +26,7 @@ class CudaDevice final : public Device {
   // For CudaAllocator::Policy; false before Install.
   static bool Relieve(c10::DeviceIndex device, Bytes needed, Shortage shortage);
 
+  Facts FactsOf(int index) const override;
   int CurrentIndex() const override;
   absl::Status Install(const Settings& settings,
                        const Callbacks& callbacks) override;

@@ -29,6 +29,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -84,6 +85,13 @@ class Device {
   bool is_async() const { return is_async_; }
   c10::DispatchKey autograd_key() const { return autograd_key_; }
   c10::DispatchKey autocast_key() const { return autocast_key_; }
+  // For people.
+  struct Facts {
+    std::string name;
+    double megahertz = 0;  // 0: unknown
+    std::string versions;  // of what is between it and PyTorch, if anything
+  };
+  virtual Facts FactsOf(int index) const = 0;
   // Index of the one that is current on this thread.
   virtual int CurrentIndex() const = 0;
   static int IndexOf(const c10::Storage& storage) {

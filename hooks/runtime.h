@@ -148,6 +148,10 @@ class Runtime final : public TapeListener {
   // Of the step before the one that ends now; waits for it.
   void TakeQueuedTime();
   MeasuredProfile TakeProfile(const SignatureBook& book);
+  // How the times of the last pair's ops scatter; those of identical layers are
+  // made one (planner/time_spread.h).
+  void SpreadTimes(const SignatureBook& book);
+  Origin OriginOf(const SignatureBook& book) const;
   void AskForPlan(SignatureBook* book);
   void FetchPlans();
   std::vector<KnownTape> KnownTapes() const;

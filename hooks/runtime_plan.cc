@@ -283,8 +283,10 @@ void Runtime::RefreshVerified() {
 
 MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
+  SpreadTimes(book);
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
   Profile& profile = measured.profile;
+  profile.origin = OriginOf(book);
   profile.tail_time = std::max(0.0, RestTime(book, BaseTime(profile)));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
   return measured;

@@ -185,11 +185,13 @@ void Runtime::KeepTimes(SignatureBook* book) {
   const bool is_worse = !by_work && book->windows > 0;
   const bool known = !is_better && book->op_times.size() == tape_->ops.size() &&
                      book->stage_times.size() == tape_->stages.size();
-  book->op_times.resize(tape_->ops.size());
-  book->stage_times.resize(tape_->stages.size());
-  const auto keep = [=](double* measured, double* least) {
-    if (known) *measured = is_worse ? *least : std::min(*measured, *least);
-    *least = *measured;
+  if (!known) {
+    book->op_times.assign(tape_->ops.size(), {});
+    book->stage_times.assign(tape_->stages.size(), {});
+  }
+  const auto keep = [&](double* measured, TimeSamples* times) {
+    if (!known || !is_worse) times->Add(*measured);
+    *measured = times->Least();
   };
   for (size_t i = 0; i < book->op_times.size(); ++i) {
     keep(&tape_->ops[i].nanoseconds, &book->op_times[i]);
