@@ -71,18 +71,21 @@ std::string EnableName(const Kind& kind, bool enable) {
                       kind.name, ")");
 }
 
-// The thinned calls, on or off. All are tried; the first error.
+// The thinned calls, on or off. All are tried; the first error. Names are made
+// for errors only: there are some eighty calls at each end of a window.
 absl::Status SetCalls(const CuptiApi& api, bool enable) {
   absl::Status status;
+  const auto set = [&](auto function, const char* name, uint32_t id) {
+    const CuptiResult result = function(id, enable ? 1 : 0);
+    if (result == kCuptiSuccess) return;
+    status.Update(
+        CuptiStatus(api, result, absl::StrCat(name, "(", id, ")").c_str()));
+  };
   for (const uint32_t id : kCuptiRuntimeCalls) {
-    status.Update(CuptiStatus(
-        api, api.activity_enable_runtime_api(id, enable ? 1 : 0),
-        absl::StrCat("cuptiActivityEnableRuntimeApi(", id, ")").c_str()));
+    set(api.activity_enable_runtime_api, "cuptiActivityEnableRuntimeApi", id);
   }
   for (const uint32_t id : kCuptiDriverCalls) {
-    status.Update(CuptiStatus(
-        api, api.activity_enable_driver_api(id, enable ? 1 : 0),
-        absl::StrCat("cuptiActivityEnableDriverApi(", id, ")").c_str()));
+    set(api.activity_enable_driver_api, "cuptiActivityEnableDriverApi", id);
   }
   return status;
 }
