@@ -36,8 +36,8 @@ class FileTier final : public HostTier {
   void AfterForkInParent() override { ++forks_; }
   void AfterForkInChild() override { in_child_ = true; }
 
-  double WriteBandwidth() const override;
-  double ReadBandwidth() const override;
+  CopyRates WriteRates() const override;
+  CopyRates ReadRates() const override;
   Bytes used() const override { return file_->used(); }
   Bytes in_flight() const override {
     return out_.in_flight() + back_.in_flight();
