@@ -67,8 +67,8 @@ def test_a_table_for_people(trace: Path) -> None:
     assert done.returncode == 0, done.stderr
     measured, plan, header, *rows = done.stdout.splitlines()
     assert re.match(
-        r"measured \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ on .*, \d+ MHz, by the host's steady "
-        r"clock; ebbtide \d.*, torch 2\.",
+        r"measured \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ on .*, \d+ MHz, by the host's "
+        r"steady clock; ebbtide \d.*, torch 2\.",
         measured,
     )
     assert re.match(r"keep: time .* ms, peak .*iB", plan)
