@@ -109,6 +109,12 @@ nlohmann::ordered_json CudaToJson(const CudaReport& cuda) {
           {"devices", std::move(devices)}};
 }
 
+nlohmann::ordered_json RatesToJson(const HostTier::CopyRates& rates) {
+  return {{"alone", rates.alone},
+          {"contended", rates.contended},
+          {"planned", rates.planned}};
+}
+
 nlohmann::ordered_json CuptiToJson(const CuptiReport& cupti) {
   auto steps = nlohmann::ordered_json::array();
   for (const StepWork& work : cupti.steps) {
@@ -127,6 +133,7 @@ nlohmann::ordered_json CuptiToJson(const CuptiReport& cupti) {
 void AddSteps(const RunReport& r, nlohmann::ordered_json* json) {
   auto times = nlohmann::ordered_json::array();
   auto peaks = nlohmann::ordered_json::array();
+  auto foreseen = nlohmann::ordered_json::array();
   auto plans = nlohmann::ordered_json::array();
   for (const RunReport::Followed& plan : r.plans) {
     plans.push_back({{"predicted_time", plan.predicted_time},
@@ -135,15 +142,17 @@ void AddSteps(const RunReport& r, nlohmann::ordered_json* json) {
                      {"steps", nlohmann::ordered_json::array()}});
   }
   int64_t number = r.steps.first();
-  for (const auto& [seconds, peak, plan] : r.steps.known()) {
+  for (const auto& [seconds, peak, plan, seconds_foreseen] : r.steps.known()) {
     times.push_back(seconds);
     peaks.push_back(Count(peak));
+    foreseen.push_back(seconds_foreseen);
     if (plan >= 0) plans[plan]["steps"].push_back(number);
     ++number;
   }
   json->update({{"first_step", r.steps.first()},
                 {"step_times", std::move(times)},
                 {"step_peaks", std::move(peaks)},
+                {"step_predictions", std::move(foreseen)},
                 {"plans", std::move(plans)}});
 }
 
@@ -185,6 +194,10 @@ std::string ReportToJson(const RunReport& r) {
       {"reason", r.reason}};
   AddSteps(r, &json);
   if (!r.cuda.allocator.empty()) json["cuda"] = CudaToJson(r.cuda);
+  if (r.out && r.back) {
+    json["bandwidth"] = {{"out", RatesToJson(*r.out)},
+                         {"back", RatesToJson(*r.back)}};
+  }
   if (r.cupti.is_asked) json["cupti"] = CuptiToJson(r.cupti);
   if (r.coverage) json["saved"] = CoverageToJson(*r.coverage);
   return json.dump(1);

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "hooks/coverage.h"
+#include "hooks/host_tier.h"
 #include "hooks/step_log.h"
 #include "hooks/step_work.h"
 #include "planner/units.h"
@@ -56,6 +57,9 @@ struct RunReport {
   // the way (recovery.h).
   std::map<std::string, int64_t> not_replayable;
   int64_t bytes_restored = 0;  // read back from the spill file
+  // Of the copies out and back; nullopt: there is no tier.
+  std::optional<HostTier::CopyRates> out;
+  std::optional<HostTier::CopyRates> back;
   // Held when the report was made: saved tensors that have come to us, their
   // bytes on the device (the script may hold them as well) and in the file.
   int64_t saved_tensors = 0;

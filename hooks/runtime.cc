@@ -337,6 +337,8 @@ void Runtime::FillReport() {
   report_.saved = ledger().LiveByKind()[static_cast<int>(Kind::kSaved)];
   if (residency_.tier() != nullptr) {
     report_.in_file = residency_.tier()->used();
+    report_.out = residency_.tier()->WriteRates();
+    report_.back = residency_.tier()->ReadRates();
   }
   if (report_.coverage) report_.coverage->foreign_saves = foreign_saves_;
   report_.state = NameOf(state_);

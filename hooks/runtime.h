@@ -242,6 +242,7 @@ class Runtime final : public TapeListener {
   LruMap<SignatureBook> books_{1};
   Recognition recognition_;  // of the open pair
   uint64_t followed_ = 0;    // signature that its plan, if any, is for
+  double foreseen_ = 0;      // seconds of its step, by that plan
   std::shared_ptr<const TapePlan> followed_plan_;
   bool plans_may_spill_ = true;
   uint64_t test_plans_made_ = 0;

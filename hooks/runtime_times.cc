@@ -147,6 +147,7 @@ void Runtime::ReportFollowed(const SignatureBook& book, Candidate* candidate) {
     report_.plans.push_back({.offloads = candidate->moves});
   }
   report_.steps.last().plan = candidate->reported;
+  report_.steps.last().foreseen = foreseen_;
   auto& reported = report_.plans[candidate->reported];
   reported.predicted_time = PredictedSeconds(book, *candidate->plan);
   reported.predicted_peak = candidate->plan->plan.peak;
