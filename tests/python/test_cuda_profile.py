@@ -23,7 +23,7 @@ JOBS = {
     "resnet": ("--size", "full", "--steps", "3"),
     "unet": ("--size", "full", "--steps", "3"),
     "encdec": ("--size", "full", "--steps", "3"),
-    "lstm": ("--size", "full", "--steps", "2"),
+    "lstm": ("--size", "full", "--steps", "3"),
 }
 CUPTI = {"EBBTIDE_CUPTI": "1", "EBBTIDE_RECORD": "/dev/null", "CUPTISIM_TELL": "1"}
 CLEAN = "cuptisim: enabled 0, pending 0"
