@@ -197,11 +197,15 @@ double CudaTier::Bandwidth(CopyWay way) const {
 double CudaTier::WriteBandwidth() const { return Bandwidth(CopyWay::kOut); }
 double CudaTier::ReadBandwidth() const { return Bandwidth(CopyWay::kBack); }
 
-Bytes CudaTier::used() const {
+TierRoom CudaTier::room() const {
   for (const auto& lanes : lanes_) {
     if (lanes != nullptr) lanes->Poll();
   }
-  return slab_ == nullptr ? Bytes{0} : slab_->Stats().used;
+  if (slab_ == nullptr) {
+    const Bytes limit = PinnedLimit({.asked = asked_}).bytes;
+    return {.limit = limit, .largest = limit};
+  }
+  return {slab_->limit(), slab_->Stats().used, slab_->Largest()};
 }
 
 }  // namespace ebbtide

@@ -43,7 +43,7 @@ class CudaTier final : public HostTier {
 
   double WriteBandwidth() const override;
   double ReadBandwidth() const override;
-  Bytes used() const override;
+  TierRoom room() const override;
   Bytes in_flight() const override { return leaving_; }
 
  private:

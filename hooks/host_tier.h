@@ -39,6 +39,12 @@ class SpillSlot {
   SpillSlot() = default;
 };
 
+struct TierRoom {
+  Bytes limit{};
+  Bytes used{};
+  Bytes largest{};  // that StartWrite has room for
+};
+
 class HostTier {
  public:
   virtual ~HostTier() = default;
@@ -73,7 +79,7 @@ class HostTier {
   // Bytes per second, contended, as measured lately.
   virtual double WriteBandwidth() const = 0;
   virtual double ReadBandwidth() const = 0;
-  virtual Bytes used() const = 0;
+  virtual TierRoom room() const = 0;
   // Of copies: bytes that are still counted on the device but will go.
   virtual Bytes in_flight() const = 0;
 

@@ -330,7 +330,7 @@ void Runtime::FillReport() {
   report_.saved_tensors = residency_.CountSavedTensors();
   report_.saved = ledger().LiveByKind()[static_cast<int>(Kind::kSaved)];
   if (residency_.tier() != nullptr) {
-    report_.in_file = residency_.tier()->used();
+    report_.in_file = residency_.tier()->room().used;
   }
   if (report_.coverage) report_.coverage->foreign_saves = foreign_saves_;
   report_.state = NameOf(state_);
