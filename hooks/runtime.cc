@@ -179,12 +179,13 @@ void Runtime::Say(const std::string& line) const {
 
 void Runtime::BeginPair() {
   const Bytes peak = ledger().Peak();
+  const Bytes bounded = Device::Get().StepPeak(device_);
   CloseStep();
   device_ = Device::Get().CurrentIndex();
   const bool was_steady = steady_run_ != nullptr;
   Decide();
   if (was_steady != (state_ == State::kSteady)) EnableRecorder(was_steady);
-  if (MayRest(peak) && residency_.CloseEyes()) {
+  if (MayRest(bounded) && residency_.CloseEyes()) {
     tape_.reset();
     complete_ = false;
     Sleep(peak);
