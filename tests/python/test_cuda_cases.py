@@ -68,12 +68,14 @@ def test_its_bits_are_those_of_the_unmanaged_run(process: Zygote, name: str) -> 
         assert managed.replayed + managed.spilled > 0, (schedule, managed.lines)
 
 
-def test_a_step_whose_segments_fill_the_budget_is_watched_on(process: Zygote) -> None:
-    """The next one of as many live bytes may need more of them: nobody could help."""
-    plain = unmanaged(process, "second_derivative")
-    managed = run(process, "second_derivative", "late", "14MiB")
-    assert managed.notes == plain.notes, managed.lines
-    assert managed.report["rests"] == 0
+def test_it_rests_only_where_one_more_segment_has_room(process: Zygote) -> None:
+    """The next step of as many live bytes may need it, and nobody could help then."""
+    plain = unmanaged(process, "plain")
+    fits = plain.work["memory"]["reserved"]
+    for more, rests in ((0, False), (20 << 20, True)):
+        managed = run(process, "plain", "late", f"{fits + more}B")
+        assert managed.notes == plain.notes, managed.lines
+        assert (managed.report["rests"] > 0) == rests, (more, managed.lines)
 
 
 def test_a_full_slab_has_room_again_in_the_next_step(process: Zygote) -> None:

@@ -39,6 +39,8 @@ def on_device(case: Callable[[Trial], None]) -> Callable[[Trial], None]:
         exact.watch_blocks()
         case(t)
         torch.cuda.synchronize()
+        stats = torch.cuda.memory_stats()
+        t.count("memory", reserved=stats["reserved_bytes.all.peak"])
         t.add("device", [str(cudasim.broken()), *cudasim.hazards()])
         t.count("left", **left())
 
@@ -64,7 +66,7 @@ def trained(
 @on_device
 def plain(t: Trial) -> None:
     model, x = chain(), rows()
-    trained(t, model, lambda: model(x).square().mean())
+    trained(t, model, lambda: model(x).square().mean(), steps=6)
 
 
 @on_device
