@@ -22,6 +22,7 @@ class Builder {
     if (tier != nullptr) {
       measured_.profile.d2h = tier->WriteBandwidth() / 1e9;
       measured_.profile.h2d = tier->ReadBandwidth() / 1e9;
+      measured_.profile.host = tier->room().limit;
     }
   }
 

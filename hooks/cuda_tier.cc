@@ -196,11 +196,15 @@ HostTier::CopyRates CudaTier::RatesOf(CopyWay way) const {
   return {.planned = kAssumedBandwidth};
 }
 
-Bytes CudaTier::used() const {
+TierRoom CudaTier::room() const {
   for (const auto& lanes : lanes_) {
     if (lanes != nullptr) lanes->Poll();
   }
-  return slab_ == nullptr ? Bytes{0} : slab_->Stats().used;
+  if (slab_ == nullptr) {
+    const Bytes limit = PinnedLimit({.asked = asked_}).bytes;
+    return {.limit = limit, .largest = limit};
+  }
+  return {slab_->limit(), slab_->Stats().used, slab_->Largest()};
 }
 
 }  // namespace ebbtide

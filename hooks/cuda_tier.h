@@ -43,7 +43,7 @@ class CudaTier final : public HostTier {
 
   CopyRates WriteRates() const override { return RatesOf(CopyWay::kOut); }
   CopyRates ReadRates() const override { return RatesOf(CopyWay::kBack); }
-  Bytes used() const override;
+  TierRoom room() const override;
   Bytes in_flight() const override { return leaving_; }
 
  private:

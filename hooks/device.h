@@ -129,6 +129,9 @@ class Device {
       absl::Span<const Clearable> /*clearables*/) const {
     return {};
   }
+  // What may be reserved for a request that is smaller: a step whose blocks
+  // come in another order than the last one's may need one more.
+  virtual Bytes LargestSegment() const { return Bytes{}; }
   // What so many bytes take.
   virtual Bytes SizeOnDevice(size_t bytes) const = 0;
 

@@ -38,7 +38,9 @@ class FileTier final : public HostTier {
 
   CopyRates WriteRates() const override;
   CopyRates ReadRates() const override;
-  Bytes used() const override { return file_->used(); }
+  TierRoom room() const override {
+    return {file_->limit(), file_->used(), file_->Largest()};
+  }
   Bytes in_flight() const override {
     return out_.in_flight() + back_.in_flight();
   }

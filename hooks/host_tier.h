@@ -39,6 +39,12 @@ class SpillSlot {
   SpillSlot() = default;
 };
 
+struct TierRoom {
+  Bytes limit{};
+  Bytes used{};
+  Bytes largest{};  // that StartWrite has room for
+};
+
 class HostTier {
  public:
   virtual ~HostTier() = default;
@@ -82,7 +88,7 @@ class HostTier {
   // that they met (DECISIONS.md), or a guess where there was none.
   double WriteBandwidth() const { return WriteRates().planned; }
   double ReadBandwidth() const { return ReadRates().planned; }
-  virtual Bytes used() const = 0;
+  virtual TierRoom room() const = 0;
   // Of copies: bytes that are still counted on the device but will go.
   virtual Bytes in_flight() const = 0;
 

@@ -181,12 +181,13 @@ void Runtime::Say(const std::string& line) const {
 
 void Runtime::BeginPair() {
   const Bytes peak = ledger().Peak();
+  const Bytes bounded = Device::Get().StepPeak(device_);
   CloseStep();
   device_ = Device::Get().CurrentIndex();
   const bool was_steady = steady_run_ != nullptr;
   Decide();
   if (was_steady != (state_ == State::kSteady)) EnableRecorder(was_steady);
-  if (MayRest(peak) && residency_.CloseEyes()) {
+  if (MayRest(bounded) && residency_.CloseEyes()) {
     tape_.reset();
     complete_ = false;
     Sleep(peak);
@@ -336,7 +337,7 @@ void Runtime::FillReport() {
   report_.saved_tensors = residency_.CountSavedTensors();
   report_.saved = ledger().LiveByKind()[static_cast<int>(Kind::kSaved)];
   if (residency_.tier() != nullptr) {
-    report_.in_file = residency_.tier()->used();
+    report_.in_file = residency_.tier()->room().used;
     report_.out = residency_.tier()->WriteRates();
     report_.back = residency_.tier()->ReadRates();
   }

@@ -174,6 +174,7 @@ class Runtime final : public TapeListener {
   void FreeWhatIsDue();
   void SpillWhatIsDue(int position);
   void RestoreWhatIsDue(const void* node);
+  // `peak`: of what the budget bounds, in the last step.
   bool MayRest(Bytes peak) const;
   // The step that has ended followed the plan to its end.
   void ReportFollowed(const SignatureBook& book, Candidate* candidate);

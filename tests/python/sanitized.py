@@ -84,7 +84,7 @@ def main() -> int:
     }
     end = time.monotonic() + arguments.seconds
     runs = replayed = spilled = 0
-    with Zygote(environment=environment) as zygote:
+    with Zygote(environment=environment, fill=0) as zygote:
         for number in itertools.count(arguments.first):
             kind = "both" if number % 2 else "seed"
             case = f"training.{kind}_{number}"
