@@ -1,10 +1,7 @@
 #include "tests/cudasim/cupti_sim.h"
 
 #include <array>
-#include <cctype>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -41,46 +38,6 @@ ThreadOfCupti& ThisThread() {
   return thread;
 }
 
-struct Setting {
-  const char* name;
-  int64_t CuptiSettings::*value;
-};
-constexpr Setting kSettings[] = {
-    {"version", &CuptiSettings::version},
-    {"seed", &CuptiSettings::seed},
-    {"subscribed", &CuptiSettings::subscribed},
-    {"deliver_every", &CuptiSettings::deliver_every},
-    {"records_in_buffer", &CuptiSettings::records_in_buffer},
-    {"shuffle_records", &CuptiSettings::shuffle_records},
-    {"shuffle_buffers", &CuptiSettings::shuffle_buffers},
-    {"late_us", &CuptiSettings::late_us},
-    {"drop_records", &CuptiSettings::drop_records},
-    {"hold_buffers", &CuptiSettings::hold_buffers},
-    {"cut_buffers", &CuptiSettings::cut_buffers},
-};
-
-CuptiSettings SettingsFromEnvironment() {
-  CuptiSettings settings;
-  for (const Setting& setting : kSettings) {
-    std::string name = std::string("CUPTISIM_") + setting.name;
-    for (char& c : name) c = static_cast<char>(toupper(c));
-    if (const char* value = getenv(name.c_str())) {
-      settings.*setting.value = strtoll(value, nullptr, 0);
-    }
-  }
-  return settings;
-}
-
-Calls FaultsFromEnvironment() {
-  Calls calls;
-  const char* const faults = getenv("CUPTISIM_FAIL");
-  if (faults != nullptr && !calls.FailAll(faults)) {
-    fprintf(stderr, "cuptisim: CUPTISIM_FAIL=%s makes no sense\n", faults);
-    abort();
-  }
-  return calls;
-}
-
 }  // namespace
 
 CuptiSim& CuptiSim::Get() {
@@ -89,7 +46,8 @@ CuptiSim& CuptiSim::Get() {
 }
 
 CuptiSim::CuptiSim()
-    : settings_(SettingsFromEnvironment()), faults_(FaultsFromEnvironment()) {
+    : settings_(CuptiSettings::FromEnvironment()),
+      faults_(CuptiFaultsFromEnvironment()) {
   random_.seed(settings_.seed);
 }
 
@@ -279,13 +237,9 @@ int CuptiSim::Attribute(uint32_t attribute, size_t* size, void* value,
 
 int CuptiSim::Set(const std::string& name, int64_t value) {
   const Lock lock(mutex_);
-  for (const Setting& setting : kSettings) {
-    if (name != setting.name) continue;
-    settings_.*setting.value = value;
-    if (name == "seed") random_.seed(value);
-    return 0;
-  }
-  return 1;
+  if (!settings_.Set(name, value)) return 1;
+  if (name == "seed") random_.seed(value);
+  return 0;
 }
 
 void CuptiSim::Fail(const char* function, int64_t after, int64_t times,
@@ -317,9 +271,9 @@ void CuptiSim::Release() {
 void CuptiSim::Reset() {
   Lock lock(mutex_);
   changed_.wait(lock, [this] { return done_ == wanted_; });
-  settings_ = SettingsFromEnvironment();
+  settings_ = CuptiSettings::FromEnvironment();
   random_.seed(settings_.seed);
-  faults_ = FaultsFromEnvironment();
+  faults_ = CuptiFaultsFromEnvironment();
   kinds_.clear();
   functions_.clear();
   is_recording_ = false;
