@@ -39,8 +39,8 @@ def on_device(case: Callable[[Trial], None]) -> Callable[[Trial], None]:
         exact.watch_blocks()
         case(t)
         torch.cuda.synchronize()
-        stats = torch.cuda.memory_stats()
-        t.count("memory", reserved=stats["reserved_bytes.all.peak"])
+        peak = max(map(torch.cuda.max_memory_reserved, range(2)))
+        t.count("memory", reserved=peak)
         t.add("device", [str(cudasim.broken()), *cudasim.hazards()])
         t.count("left", **left())
 
