@@ -85,7 +85,8 @@ void AddCurveCommand(CLI::App& app, Exit* exit) {
       ->type_name("INPUT.json");
   command->add_option("--solver", arguments->solver,
                       "Chains: auto, rotor, floating, unpinned, "
-                      "unpinned-floating, keep; profiles: auto, graph, keep");
+                      "unpinned-floating, minpeak, minpeak-cubic, keep; "
+                      "profiles: auto, graph, keep");
   command
       ->add_option("--time-limit", arguments->time_limit,
                    "Seconds, for profiles")

@@ -168,7 +168,7 @@ void AddPlanCommand(CLI::App& app, Exit* exit) {
   command->add_option(
       "--solver", arguments->solver,
       "Chains: auto, rotor, floating, unpinned, "
-      "unpinned-floating, keep; profiles: auto, graph, "
+      "unpinned-floating, minpeak, minpeak-cubic, keep; profiles: auto, graph, "
       "hierarchical, keep, demand, dtr (what evicting as memory "
       "runs short would do, in our order and in DTR's), "
       "checkmate (exact, for small ones)");

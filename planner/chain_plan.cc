@@ -1,6 +1,7 @@
 #include "planner/chain_plan.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -9,6 +10,7 @@
 #include "planner/chain_slots.h"
 #include "planner/chain_table.h"
 #include "planner/chain_validate.h"
+#include "planner/min_peak.h"
 
 namespace ebbtide {
 namespace {
@@ -17,6 +19,7 @@ namespace {
 constexpr double kMostLoss = 0.001;
 constexpr int64_t kFewestSlots = 500;
 constexpr int64_t kMostSlots = 1 << 18;
+constexpr int kMostCubic = 1000;
 
 ChainActions KeepActions(const Chain& chain) {
   ChainActions actions;
@@ -24,6 +27,19 @@ ChainActions KeepActions(const Chain& chain) {
   actions.push_back({ChainAction::Do::kLoss});
   for (int i = Stages(chain) - 1; i >= 0; --i) EmitBackward(i, &actions);
   return AddFrees(Stages(chain), actions);
+}
+
+// The plans of solvers that make one, whatever the budget is.
+std::optional<ChainActions> OnlyPlan(const Chain& chain,
+                                     absl::string_view solver) {
+  if (solver == "keep") return KeepActions(chain);
+  if (solver == "minpeak") {
+    return CheckpointPlan(chain, MinPeak(LayerSizes(chain)).checkpoints);
+  }
+  if (solver == "minpeak-cubic") {
+    return CheckpointPlan(chain, MinPeakHeld(LayerSizes(chain)).checkpoints);
+  }
+  return std::nullopt;
 }
 
 // A budget that any plan fits into which saves each stage once.
@@ -66,7 +82,7 @@ int64_t SlotsFor(const TableWork& work, double bytes, double terms) {
 int64_t UsualSlots(const TableWork& work) { return SlotsFor(work, 5e8, 2e9); }
 int64_t FineSlots(const TableWork& work) { return SlotsFor(work, 2e9, 2e10); }
 
-// The solver that `name` stands for; nothing for keep.
+// The solver that `name` stands for.
 absl::StatusOr<absl::string_view> SolverFor(const Chain& chain,
                                             absl::string_view name) {
   if (auto s = CheckChain(chain); !s.ok()) return s;
@@ -74,7 +90,13 @@ absl::StatusOr<absl::string_view> SolverFor(const Chain& chain,
     return absl::InvalidArgumentError(
         "weights: expected none, no chain solver plans them");
   }
-  if (name == "keep") return name;
+  if (name == "keep" || name == "minpeak") return name;
+  if (name == "minpeak-cubic") {
+    if (Stages(chain) <= kMostCubic) return name;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " plans chains of at most ", kMostCubic,
+                     " stages, this one has ", Stages(chain)));
+  }
   if (name == "auto") {
     // The better kind as long as it takes no longer than the other may.
     const TableWork work =
@@ -84,8 +106,8 @@ absl::StatusOr<absl::string_view> SolverFor(const Chain& chain,
   const auto solver = ParseChainSolver(name);
   if (!solver.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "solver: expected auto, rotor, floating, unpinned, unpinned-floating "
-        "or keep for a chain, got ",
+        "solver: expected auto, rotor, floating, unpinned, unpinned-floating, "
+        "minpeak, minpeak-cubic or keep for a chain, got ",
         name));
   }
   if (auto s = CheckTableSize(chain, *solver); !s.ok()) {
@@ -136,15 +158,14 @@ absl::StatusOr<Solved> SolveTable(const Chain& chain, ChainSolver solver,
   }
 }
 
-absl::StatusOr<Bytes> LeastBudget(const Chain& chain,
-                                  absl::string_view solver) {
-  if (solver != "keep") {
+absl::StatusOr<Bytes> LeastBudget(const Chain& chain, absl::string_view solver,
+                                  const std::optional<ChainActions>& only) {
+  if (!only.has_value()) {
     return LeastChainBudget(chain, *ParseChainSolver(solver));
   }
-  absl::StatusOr<ChainSimulation> all =
-      SimulateChain(chain, KeepActions(chain), EnoughFor(chain));
-  if (!all.ok()) return all.status();
-  return all->peak;
+  const auto simulation = SimulateChain(chain, *only, EnoughFor(chain));
+  if (!simulation.ok()) return simulation.status();
+  return simulation->peak;
 }
 
 // The parts of `plan` that are not its author's to say.
@@ -172,12 +193,13 @@ absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
   plan.solver = std::string(*solver);
   plan.budget = budget;
   plan.lower_bound_time = LowerBound(chain);
-  const absl::StatusOr<Bytes> least = LeastBudget(chain, *solver);
+  std::optional<ChainActions> only = OnlyPlan(chain, *solver);
+  const absl::StatusOr<Bytes> least = LeastBudget(chain, *solver, only);
   if (!least.ok()) return least.status();
   plan.least_budget = *least;
   plan.feasible = budget >= plan.least_budget;
-  if (plan.feasible && *solver == "keep") {
-    plan.actions = KeepActions(chain);
+  if (plan.feasible && only.has_value()) {
+    plan.actions = *std::move(only);
   } else if (plan.feasible) {
     auto solved =
         SolveTable(chain, *ParseChainSolver(*solver), budget, threads);
@@ -197,11 +219,12 @@ absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(const Chain& chain,
                                                        int threads) {
   const auto solver = SolverFor(chain, name);
   if (!solver.ok()) return solver.status();
-  const absl::StatusOr<Bytes> least = LeastBudget(chain, *solver);
+  const std::optional<ChainActions> only = OnlyPlan(chain, *solver);
+  const absl::StatusOr<Bytes> least = LeastBudget(chain, *solver, only);
   if (!least.ok()) return least.status();
   const auto kind = ParseChainSolver(*solver);
   const ChainActions actions =
-      kind.has_value() ? LeastChainPlan(chain, *kind) : KeepActions(chain);
+      only.has_value() ? *only : LeastChainPlan(chain, *kind);
   const auto simulation = SimulateChain(chain, actions, *least);
   if (!simulation.ok()) {
     return absl::InternalError(simulation.status().message());

@@ -52,7 +52,8 @@ struct ChainPlan {
 };
 
 // The solver's best plan within `budget`; feasible is false where there is
-// none. Solvers: those of planner/chain_table.h, keep, auto. Every plan has
+// none. Solvers: those of planner/chain_table.h,
+// minpeak and minpeak-cubic (planner/min_peak.h), keep, auto. Every plan has
 // passed SimulateChain and ValidateChain. Errors: an invalid chain, an unknown
 // solver, a chain too long for it, weights (no chain solver plans them).
 absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
