@@ -90,8 +90,8 @@ class ChainRows : public ChainTable {
     return static_cast<size_t>(i) * pairs_ + l;
   }
   const TimeRow<T>& Row(const ChainCell& cell) const {
-    static constexpr T kZero = 0;
-    static constexpr TimeRow<T> kNone{&kZero, 0, 0};
+    static constexpr T kZeros[1 + kRowStep] = {};
+    static constexpr TimeRow<T> kNone{kZeros, 0, 0};
     if (cell.i < 0) return kNone;
     return rows_[first_[Pair(cell.i, cell.l)] + cell.index];
   }
@@ -170,17 +170,19 @@ class ChainRows : public ChainTable {
     });
     if (last < 0) return;
     T* out = Scratch(worker, last);
-    std::fill(out + first, out + last + 1, kNever);
+    std::fill(out + first, out + last + 1 + kRowStep, kNever);
     MinPlus<T>(terms, last, out);
     while (last > first && out[last - 1] == out[last]) --last;
-    T* stored = worker->store.Take(last - first + 1);
+    const int band = last - first + 1;
+    T* stored = worker->store.Take(band + kRowStep);
     std::copy(out + first, out + last + 1, stored);
+    std::fill(stored + band, stored + band + kRowStep, out[last]);
     rows_[first_[Pair(cell.i, cell.l)] + cell.index] = {stored, first, last};
   }
 
   static T* Scratch(Worker* worker, int last) {
-    if (static_cast<int>(worker->out.size()) <= last) {
-      worker->out.resize(last + 1);
+    if (static_cast<int>(worker->out.size()) <= last + kRowStep) {
+      worker->out.resize(last + 1 + kRowStep);
     }
     return worker->out.data();
   }

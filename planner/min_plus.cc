@@ -8,36 +8,51 @@ namespace {
 // One body for every instruction set: inlined into each function below.
 #define EBBTIDE_INLINE inline __attribute__((always_inline))
 
+// Whole steps only, however short the range is: rows are padded with their last
+// time, so a step that goes over the end of a band computes what is right.
 template <class T>
-EBBTIDE_INLINE void AddBoth(const T* __restrict left, const T* __restrict right,
-                            T cost, int from, int to, T* __restrict out) {
-  for (int m = from; m < to; ++m) {
-    const T time = cost + left[m] + right[m];
-    out[m] = time < out[m] ? time : out[m];
+EBBTIDE_INLINE int AddBoth(const T* __restrict left, const T* __restrict right,
+                           T cost, int from, int to, T* __restrict out) {
+  for (; from < to; from += kRowStep) {
+    for (int m = from; m < from + kRowStep; ++m) {
+      const T time = cost + left[m] + right[m];
+      out[m] = time < out[m] ? time : out[m];
+    }
   }
+  return from;
 }
 
 template <class T>
-EBBTIDE_INLINE void AddLeft(const T* __restrict left, T right, T cost, int from,
-                            int to, T* __restrict out) {
-  for (int m = from; m < to; ++m) {
-    const T time = cost + left[m] + right;
-    out[m] = time < out[m] ? time : out[m];
+EBBTIDE_INLINE int AddLeft(const T* __restrict left, T right, T cost, int from,
+                           int to, T* __restrict out) {
+  for (; from < to; from += kRowStep) {
+    for (int m = from; m < from + kRowStep; ++m) {
+      const T time = cost + left[m] + right;
+      out[m] = time < out[m] ? time : out[m];
+    }
   }
+  return from;
 }
 
 template <class T>
-EBBTIDE_INLINE void AddRight(T both, const T* __restrict right, int from,
-                             int to, T* __restrict out) {
-  for (int m = from; m < to; ++m) {
-    const T time = both + right[m];
-    out[m] = time < out[m] ? time : out[m];
+EBBTIDE_INLINE int AddRight(T both, const T* __restrict right, int from, int to,
+                            T* __restrict out) {
+  for (; from < to; from += kRowStep) {
+    for (int m = from; m < from + kRowStep; ++m) {
+      const T time = both + right[m];
+      out[m] = time < out[m] ? time : out[m];
+    }
   }
+  return from;
 }
 
 template <class T>
 EBBTIDE_INLINE void AddNeither(T time, int from, int to, T* __restrict out) {
-  for (int m = from; m < to; ++m) out[m] = time < out[m] ? time : out[m];
+  for (; from < to; from += kRowStep) {
+    for (int m = from; m < from + kRowStep; ++m) {
+      out[m] = time < out[m] ? time : out[m];
+    }
+  }
 }
 
 template <class T>
@@ -52,18 +67,12 @@ EBBTIDE_INLINE void Apply(absl::Span<const MinPlusTerm<T>> terms, int last,
     const T* right = term.right.at_low - term.right.low - term.shift;
     const T left_tail = left[term.left.high];
     const T right_tail = right[term.right.high + term.shift];
-    int m = term.first;
-    const int both = std::min(left_end, right_end);
-    if (m < both) {
-      AddBoth(left, right, term.cost, m, both, out);
-      m = both;
-    }
+    int m = AddBoth(left, right, term.cost, term.first,
+                    std::min(left_end, right_end), out);
     if (m < left_end) {
-      AddLeft(left, right_tail, term.cost, m, left_end, out);
-      m = left_end;
+      m = AddLeft(left, right_tail, term.cost, m, left_end, out);
     } else if (m < right_end) {
-      AddRight(term.cost + left_tail, right, m, right_end, out);
-      m = right_end;
+      m = AddRight(term.cost + left_tail, right, m, right_end, out);
     }
     AddNeither(term.cost + left_tail + right_tail, m, end, out);
   }

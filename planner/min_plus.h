@@ -9,6 +9,11 @@
 
 namespace ebbtide {
 
+// Elements that are computed at once, whatever the machine's vectors hold. Each
+// stored row is followed by as many copies of its last time, and what is
+// written to has room for as many.
+inline constexpr int kRowStep = 16;
+
 // Times over slots, of which only the useful band is stored: below `low` there
 // is no plan, from `high` on nothing changes. No plan at all: low > high.
 template <class T>
@@ -30,7 +35,8 @@ struct MinPlusTerm {
   TimeRow<T> right;
 };
 
-// Applies all terms to out[..last]. T is int32_t or double; vectors are as wide
+// Applies all terms to out[..last]; out[..last + kRowStep] must hold some time.
+// T is int32_t or double; vectors are as wide
 // as the machine's. Sums are taken in the order that is written above.
 template <class T>
 void MinPlus(absl::Span<const MinPlusTerm<T>> terms, int last, T* out);
