@@ -32,7 +32,7 @@ struct CudaApi {
   decltype(&cudaGetDevice) get_device;
   decltype(&cudaSetDevice) set_device;
   decltype(&cudaDeviceGetAttribute) device_get_attribute;
-  // Spelled, because CUDA overloads it for C++.
+  // Spelled, like memcpy_async, because CUDA overloads it for C++.
   cudaError_t (*malloc)(void** block, size_t size);
   decltype(&cudaFree) free;
   decltype(&cudaMemGetInfo) mem_get_info;
@@ -51,7 +51,8 @@ struct CudaApi {
   decltype(&cudaEventQuery) event_query;
   decltype(&cudaEventSynchronize) event_synchronize;
   decltype(&cudaEventElapsedTime) event_elapsed_time;
-  decltype(&cudaMemcpyAsync) memcpy_async;
+  cudaError_t (*memcpy_async)(void* to, const void* from, size_t size,
+                              cudaMemcpyKind kind, cudaStream_t stream);
   decltype(&cudaMemsetAsync) memset_async;
 };
 

@@ -78,6 +78,12 @@ Bytes Extents::used() const {
   return used_;
 }
 
+Bytes Extents::Largest() const {
+  std::lock_guard lock(mutex_);
+  const Bytes at_end = limit_ - Bytes{end_};
+  return by_size_.empty() ? at_end : std::max(at_end, by_size_.rbegin()->first);
+}
+
 Bytes Extents::high_water() const {
   std::lock_guard lock(mutex_);
   return Bytes{high_water_};

@@ -34,6 +34,7 @@ class Extents {
 
   Bytes limit() const { return limit_; }
   Bytes used() const;
+  Bytes Largest() const;     // that Take has room for
   Bytes high_water() const;  // the furthest end so far
 
   // Holes are disjoint, never adjacent, before the end, and with what is used

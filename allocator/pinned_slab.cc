@@ -294,6 +294,11 @@ absl::StatusOr<Extent> PinnedSlab::Take(Bytes size) {
 
 void PinnedSlab::Give(Extent extent) { extents_.Give(extent); }
 
+Bytes PinnedSlab::Largest() const {
+  const int64_t largest = Count(extents_.Largest());
+  return Bytes{largest - largest % kGrain};
+}
+
 bool PinnedSlab::IsPinned(Extent extent) const {
   const int64_t end = extent.offset + Count(extent.size);
   std::lock_guard lock(core_->mutex);

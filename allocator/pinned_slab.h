@@ -95,6 +95,7 @@ class PinnedSlab {
   // One copy must not cross a multiple of this: each is a registration.
   Bytes chunk() const { return chunk_; }
   Bytes limit() const { return extents_.limit(); }
+  Bytes Largest() const;  // that Take has room for
   SlabStats Stats() const;
 
   // Why the driver first refused to pin memory. Once; OK before and afterwards.

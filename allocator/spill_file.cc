@@ -195,6 +195,11 @@ absl::StatusOr<Extent> SpillFile::Take(Bytes size) {
       directory_, Count(size), Count(used()), Count(limit())));
 }
 
+Bytes SpillFile::Largest() const {
+  const int64_t largest = Count(extents_.Largest());
+  return Bytes{largest - largest % kPageSize};
+}
+
 absl::Status SpillFile::Write(Extent extent, const void* data, Bytes size) {
   // Way::kWrite only reads through the pointer.
   char* bytes = const_cast<char*>(static_cast<const char*>(data));

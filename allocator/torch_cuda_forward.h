@@ -8,6 +8,7 @@
 #define EBBTIDE_ALLOCATOR_TORCH_CUDA_FORWARD_H_
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <torch/version.h>
 
 #include <functional>
 #include <memory>
@@ -179,6 +180,30 @@ class ForwardingCudaAllocator : public native::CUDAAllocator {
       native::AllocatorTraceTracker tracker) override {
     inner_.attachAllocatorTraceTracker(std::move(tracker));
   }
+
+#if TORCH_VERSION_MINOR >= 15
+  c10::DataPtr allocateWithAddress(size_t size, void* address) override {
+    return inner_.allocateWithAddress(size, address);
+  }
+  void markCaptureBegin(c10::DeviceIndex device) override {
+    inner_.markCaptureBegin(device);
+  }
+  void markCaptureEnd(c10::DeviceIndex device) override {
+    inner_.markCaptureEnd(device);
+  }
+  std::shared_ptr<c10::GatheredContext> getContextForPointer(
+      const void* block) override {
+    return inner_.getContextForPointer(block);
+  }
+  bool supportsUserMetadata() override { return inner_.supportsUserMetadata(); }
+  void annotateMemory(const void* block, const std::string& what) override {
+    inner_.annotateMemory(block, what);
+  }
+  void attachOomRejectionObserver(
+      native::OomRejectionObserver observer) override {
+    inner_.attachOomRejectionObserver(std::move(observer));
+  }
+#endif
 
  protected:
   native::CUDAAllocator& inner() { return inner_; }

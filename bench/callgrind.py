@@ -54,6 +54,37 @@ def counted(file: Path) -> Counts:
     return counts
 
 
+def beneath(file: Path, prefix: str) -> int:
+    """Instructions of objects with that prefix and of all that they call.
+
+    Those of calls into them from other objects: what they call may not come back to
+    them. From callgrind's output.
+    """
+    names: dict[str, str] = {}
+    total = 0
+    current = callee = "?"
+    called = False
+    for line in file.read_text(errors="replace").splitlines():
+        key, _, value = line.partition("=")
+        if key in ("ob", "cob"):
+            number, _, name = value.partition(" ")
+            if name:
+                names[number] = Path(name).name
+            callee = names[number]
+            if key == "ob":
+                current = callee
+        elif key == "fn":
+            callee = current
+        elif key == "calls":
+            called = True  # the next line is the callee's cost
+        elif called and re.match(r"[+\-*\d]", line):
+            if callee.startswith(prefix) and not current.startswith(prefix):
+                total += int(line.split()[1])
+            called = False
+            callee = current
+    return total
+
+
 def dumped(output: Path) -> dict[str, Counts]:
     """The first thread's counts of every dump of a run, by the dump's name.
 

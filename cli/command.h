@@ -23,6 +23,7 @@ void AddCheckCommand(CLI::App& app, Exit* exit);
 void AddRunCommand(CLI::App& app, Exit* exit);
 void AddFitCommand(CLI::App& app, Exit* exit);
 void AddTimelineCommand(CLI::App& app, Exit* exit);
+void AddExplainCommand(CLI::App& app, Exit* exit);
 
 // Prints "ebbtide: <message>" to the standard error.
 void PrintError(const std::string& message);

@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   ebbtide::AddRunCommand(app, &exit);
   ebbtide::AddFitCommand(app, &exit);
   ebbtide::AddTimelineCommand(app, &exit);
+  ebbtide::AddExplainCommand(app, &exit);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -33,6 +33,8 @@ if(TorchWheel_FOUND AND CudaHeaders_FOUND AND NOT TARGET TorchWheel::torch_cuda
   # Their own dependencies are found by their own run paths.
   set_target_properties(TorchWheel::torch_cuda PROPERTIES
     INTERFACE_LINK_OPTIONS "-Wl,--allow-shlib-undefined"
+    # Of the profiler that is inside libtorch_cpu.
+    INTERFACE_INCLUDE_DIRECTORIES "${TorchWheel_ROOT}/include/kineto"
     INTERFACE_LINK_LIBRARIES
       "TorchWheel::torch;CudaHeaders::runtime;${TorchWheel_ROOT}/lib/libc10_cuda.so;${TorchWheel_ROOT}/lib/libtorch_cuda.so")
 endif()

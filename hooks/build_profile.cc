@@ -1,5 +1,6 @@
 // From a measured tape to the planner's profile.
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "hooks/device.h"
@@ -21,6 +22,7 @@ class Builder {
     if (tier != nullptr) {
       measured_.profile.d2h = tier->WriteBandwidth() / 1e9;
       measured_.profile.h2d = tier->ReadBandwidth() / 1e9;
+      measured_.profile.host = tier->room().limit;
     }
   }
 
@@ -51,6 +53,7 @@ class Builder {
     for (const TapeOp& op : tape_.ops) {
       measured_.profile.ops.push_back({.name = op.info->name,
                                        .time = op.nanoseconds,
+                                       .spread = op.spread,
                                        .other = op.other,
                                        .scratch = op.scratch,
                                        .replayable = op.verified &&
@@ -159,8 +162,8 @@ class Builder {
                        !taped.info->opaque && !taped.parallel_region;
     later.scratch = std::max(later.scratch, earlier.scratch);
     if (earlier.outputs.empty()) {
-      later.time += earlier.time;
-      earlier.time = 0;
+      later.time += std::exchange(earlier.time, 0);
+      later.spread = Sum(later.spread, std::exchange(earlier.spread, {}));
     }
   }
 
@@ -168,6 +171,7 @@ class Builder {
     for (const TapeStage& taped : tape_.stages) {
       Stage stage = {.name = taped.name,
                      .time = taped.nanoseconds,
+                     .spread = taped.spread,
                      .before = taped.before,
                      .during = std::max(taped.before, taped.during)};
       for (int storage : taped.needs) {

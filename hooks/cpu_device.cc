@@ -3,7 +3,14 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <cstring>
+#include <fstream>
+#include <string>
+#include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "allocator/torch_cpu_allocator.h"
 #include "hooks/file_tier.h"
 #include "hooks/guarded.h"
@@ -24,6 +31,23 @@ CpuDevice::CpuDevice()
 CpuDevice& CpuDevice::Global() {
   static CpuDevice& device = *new CpuDevice;
   return device;
+}
+
+Device::Facts CpuDevice::FactsOf(int /*index*/) const {
+  Facts facts;
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line) && !line.empty()) {  // of the first one
+    const std::pair<std::string, std::string> field =
+        absl::StrSplit(line, absl::MaxSplits(':', 1));
+    const absl::string_view value = absl::StripAsciiWhitespace(field.second);
+    if (absl::StartsWith(line, "model name")) facts.name = std::string(value);
+    if (absl::StartsWith(line, "cpu MHz") &&
+        !absl::SimpleAtod(value, &facts.megahertz)) {
+      facts.megahertz = 0;
+    }
+  }
+  return facts;
 }
 
 absl::Status CpuDevice::Install(const Settings& settings,

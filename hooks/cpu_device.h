@@ -15,6 +15,7 @@ class CpuDevice final : public Device {
   // Lives for ever.
   static CpuDevice& Global();
 
+  Facts FactsOf(int index) const override;
   int CurrentIndex() const override { return 0; }
   absl::Status Install(const Settings& settings,
                        const Callbacks& callbacks) override;

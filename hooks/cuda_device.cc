@@ -1,6 +1,8 @@
 #include "hooks/cuda_device.h"
 
+#include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -12,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "allocator/torch_cuda_allocator.h"
 #include "allocator/torch_cuda_books.h"
 #include "hooks/cuda_tier.h"
@@ -70,6 +73,20 @@ absl::Status CudaDevice::Install(const Settings& /*settings*/,
   CudaAllocator::SetFreeObserver(&BeforeFree);
   relieve_in_use = callbacks.relieve;
   return absl::OkStatus();
+}
+
+Device::Facts CudaDevice::FactsOf(int index) const {
+  Facts facts = {.name = at::cuda::getDeviceProperties(
+                             static_cast<c10::DeviceIndex>(index))
+                             ->name};
+  int kilohertz = 0;
+  const absl::Status known = CudaStatus(
+      api_, api_.device_get_attribute(&kilohertz, cudaDevAttrClockRate, index),
+      "cudaDeviceGetAttribute");
+  if (known.ok()) facts.megahertz = kilohertz / 1e3;
+  facts.versions =
+      absl::StrCat("CUDA runtime ", at::detail::getCUDAHooks().versionCUDART());
+  return facts;
 }
 
 int CudaDevice::CurrentIndex() const {
@@ -237,6 +254,18 @@ std::optional<double> CudaDevice::NanosecondsBetween(const TimeMark& begin,
       "cudaEventElapsedTime");
   if (!known.ok()) return std::nullopt;
   return double{milliseconds} * 1e6;
+}
+
+bool CudaDevice::AwaitAll() {
+  try {
+    for (const c10::DeviceIndex device : CudaAllocator::UsedDevices()) {
+      const CudaScope scope(api_, device);
+      c10::cuda::device_synchronize();
+    }
+    return true;
+  } catch (const c10::Error&) {
+    return false;  // who uses the device next is told
+  }
 }
 
 bool CudaDevice::IsCapturing() {

@@ -26,6 +26,7 @@ class CudaDevice final : public Device {
   // For CudaAllocator::Policy; false before Install.
   static bool Relieve(c10::DeviceIndex device, Bytes needed, Shortage shortage);
 
+  Facts FactsOf(int index) const override;
   int CurrentIndex() const override;
   absl::Status Install(const Settings& settings,
                        const Callbacks& callbacks) override;
@@ -37,6 +38,7 @@ class CudaDevice final : public Device {
   std::vector<int> CheapestToClear(
       int index, Bytes wanted,
       absl::Span<const Clearable> clearables) const override;
+  Bytes LargestSegment() const override { return Bytes{20 << 20}; }
   Bytes SizeOnDevice(size_t bytes) const override;
 
   c10::Storage Allocate(size_t bytes, int index) override;
@@ -57,6 +59,8 @@ class CudaDevice final : public Device {
   std::optional<double> NanosecondsBetween(const TimeMark& begin,
                                            const TimeMark& end,
                                            bool wait) override;
+  bool AwaitAll() override;
+  Profiler profiler() const override;
   bool IsCapturing() override;
 
   absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(

@@ -184,24 +184,27 @@ absl::StatusOr<c10::Storage> CudaTier::FinishRead(SpillSlot* finished) {
   return std::exchange(slot->incoming_, c10::Storage());
 }
 
-double CudaTier::Bandwidth(CopyWay way) const {
+// Of the first device that has copied.
+HostTier::CopyRates CudaTier::RatesOf(CopyWay way) const {
   for (const auto& lanes : lanes_) {
     if (lanes == nullptr) continue;
-    const double contended = lanes->ContendedBandwidth(way);
-    const double measured = contended > 0 ? contended : lanes->Bandwidth(way);
-    if (measured > 0) return measured;
+    CopyRates rates = {.alone = lanes->Bandwidth(way),
+                       .contended = lanes->ContendedBandwidth(way)};
+    rates.planned = rates.contended > 0 ? rates.contended : rates.alone;
+    if (rates.planned > 0) return rates;
   }
-  return kAssumedBandwidth;
+  return {.planned = kAssumedBandwidth};
 }
 
-double CudaTier::WriteBandwidth() const { return Bandwidth(CopyWay::kOut); }
-double CudaTier::ReadBandwidth() const { return Bandwidth(CopyWay::kBack); }
-
-Bytes CudaTier::used() const {
+TierRoom CudaTier::room() const {
   for (const auto& lanes : lanes_) {
     if (lanes != nullptr) lanes->Poll();
   }
-  return slab_ == nullptr ? Bytes{0} : slab_->Stats().used;
+  if (slab_ == nullptr) {
+    const Bytes limit = PinnedLimit({.asked = asked_}).bytes;
+    return {.limit = limit, .largest = limit};
+  }
+  return {slab_->limit(), slab_->Stats().used, slab_->Largest()};
 }
 
 }  // namespace ebbtide

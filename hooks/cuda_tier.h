@@ -41,16 +41,16 @@ class CudaTier final : public HostTier {
   void AfterForkInParent() override {}
   void AfterForkInChild() override { in_child_ = true; }
 
-  double WriteBandwidth() const override;
-  double ReadBandwidth() const override;
-  Bytes used() const override;
+  CopyRates WriteRates() const override { return RatesOf(CopyWay::kOut); }
+  CopyRates ReadRates() const override { return RatesOf(CopyWay::kBack); }
+  TierRoom room() const override;
   Bytes in_flight() const override { return leaving_; }
 
  private:
   class Slot;
 
   absl::StatusOr<CudaLanes*> LanesOf(int device);
-  double Bandwidth(CopyWay way) const;
+  CopyRates RatesOf(CopyWay way) const;
 
   const CudaApi& api_;
   const std::optional<Bytes> asked_;

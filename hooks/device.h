@@ -29,6 +29,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -84,6 +85,13 @@ class Device {
   bool is_async() const { return is_async_; }
   c10::DispatchKey autograd_key() const { return autograd_key_; }
   c10::DispatchKey autocast_key() const { return autocast_key_; }
+  // For people.
+  struct Facts {
+    std::string name;
+    double megahertz = 0;  // 0: unknown
+    std::string versions;  // of what is between it and PyTorch, if anything
+  };
+  virtual Facts FactsOf(int index) const = 0;
   // Index of the one that is current on this thread.
   virtual int CurrentIndex() const = 0;
   static int IndexOf(const c10::Storage& storage) {
@@ -121,6 +129,9 @@ class Device {
       absl::Span<const Clearable> /*clearables*/) const {
     return {};
   }
+  // What may be reserved for a request that is smaller: a step whose blocks
+  // come in another order than the last one's may need one more.
+  virtual Bytes LargestSegment() const { return Bytes{}; }
   // What so many bytes take.
   virtual Bytes SizeOnDevice(size_t bytes) const = 0;
 
@@ -166,6 +177,12 @@ class Device {
   virtual std::optional<double> NanosecondsBetween(const TimeMark& begin,
                                                    const TimeMark& end,
                                                    bool wait) = 0;
+  // Waits for all that has been queued, by anyone on any device of the kind.
+  // False where that cannot be.
+  virtual bool AwaitAll() { return true; }
+  // Of PyTorch's own profiler in this process.
+  enum class Profiler { kNeverUsed, kAtRest, kActive };
+  virtual Profiler profiler() const { return Profiler::kNeverUsed; }
   // Work on the current stream is being captured, not run: nothing may be
   // queued there, and what is saved belongs to the capture.
   virtual bool IsCapturing() = 0;

@@ -4,10 +4,13 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/version.h>
 
 #include <memory>
+#include <vector>
 
 #include "hooks/busy.h"
+#include "hooks/node_pointer.h"
 #include "hooks/runtime.h"
 #include "hooks/saved_tensor.h"
 
@@ -31,7 +34,7 @@ class DelegatingEngine final : public Engine {
 
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
       const std::shared_ptr<torch::autograd::GraphTask>& graph_task,
-      std::shared_ptr<torch::autograd::Node> graph_root,
+      NodePointer graph_root,
       torch::autograd::InputBuffer&& input_buffer) override {
     return inner_.execute_with_graph_task(graph_task, std::move(graph_root),
                                           std::move(input_buffer));
@@ -44,8 +47,7 @@ class DelegatingEngine final : public Engine {
 
   void thread_on_exception(
       const std::shared_ptr<torch::autograd::GraphTask>& graph_task,
-      const std::shared_ptr<torch::autograd::Node>& fn,
-      std::exception& e) override {
+      const NodePointer& fn, std::exception& e) override {
     inner_.thread_on_exception(graph_task, fn, e);
   }
 
@@ -69,6 +71,13 @@ class DelegatingEngine final : public Engine {
     if (!position) return nullptr;
     return std::make_unique<SavedTensor>(*position);
   }
+
+#if TORCH_VERSION_MINOR >= 15
+  std::vector<std::unique_ptr<torch::autograd::NodeCreationHook>>
+  get_node_creation_hooks() override {
+    return inner_.get_node_creation_hooks();
+  }
+#endif
 
  protected:
   // Only an engine's own worker threads run this, and ours has none.

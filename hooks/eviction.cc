@@ -33,6 +33,15 @@ double Ahead(const Tape& tape, const TapeStorage& storage, double now) {
   return until + kNear * tape.clock + 1;
 }
 
+Bytes SizeOf(const TapeStorage& storage) {
+  return Bytes{static_cast<int64_t>(storage.bytes)};
+}
+
+// Whether it can be spilled, and there is room for it.
+bool HasRoom(const EvictionQuery& query, const TapeStorage& storage) {
+  return query.spill && SizeOf(storage) <= query.spill->largest;
+}
+
 bool MayBeDropped(const TapeStorage& storage) {
   return !storage.external && storage.awaited == 0;
 }
@@ -71,9 +80,11 @@ bool IsEvictable(const TapeStorage& storage, size_t least) {
          Device::Get().IsReclaimable(storage.data);
 }
 
-void OfferVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
-                  EvictionChoice* choice, std::vector<Victim>* victims) {
-  const std::optional<double> spill_cost = query.spill_cost;
+Bytes OfferVictims(const std::shared_ptr<Tape>& tape,
+                   const EvictionQuery& query, EvictionChoice* choice,
+                   std::vector<Victim>* victims) {
+  const std::optional<SpillTerms>& spill = query.spill;
+  Bytes refused{};
   for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
     const TapeStorage& storage = tape->storages[i];
     if (storage.device != query.pressure.device) continue;
@@ -89,17 +100,22 @@ void OfferVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
     if (storage.spill) {
       // The file's copy is good: letting the bytes go costs the way back.
       if (storage.spill->IsWritten()) {
-        offer(Victim::How::kSpill, bytes * spill_cost.value_or(0) / 2);
+        offer(Victim::How::kSpill, bytes * (spill ? spill->cost : 0) / 2);
       }
       continue;
     }
-    if (spill_cost) offer(Victim::How::kSpill, bytes * *spill_cost);
+    if (HasRoom(query, storage)) {
+      offer(Victim::How::kSpill, bytes * spill->cost);
+    } else if (spill) {
+      refused = std::max(refused, SizeOf(storage));
+    }
     if (!MayBeDropped(storage)) continue;
     if (!choice->MayWin(bytes, ahead, LeastRecipe(*tape, storage))) continue;
     if (const auto recipe = UsableRecipe(*tape, i, query.pressure)) {
       offer(Victim::How::kDrop, recipe->nanoseconds);
     }
   }
+  return refused;
 }
 
 void PriceVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
@@ -110,8 +126,8 @@ void PriceVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
     if (!IsEvictable(storage, query.least)) continue;
     Victim victim = {.tape = tape, .storage = i, .how = Victim::How::kSpill};
     std::optional<double> copy;
-    if (query.spill_cost) {
-      copy = static_cast<double>(storage.bytes) * *query.spill_cost;
+    if (query.spill && (storage.spill || HasRoom(query, storage))) {
+      copy = static_cast<double>(storage.bytes) * query.spill->cost;
     }
     if (storage.spill) {  // there is a copy, or will be
       const double price = PriceOf(victim, query, copy.value_or(0) / 2);

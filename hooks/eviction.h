@@ -24,22 +24,28 @@ struct Victim {
 // are at least so many.
 bool IsEvictable(const TapeStorage& storage, size_t least = LeastManaged());
 
+struct SpillTerms {
+  double cost = 0;  // of a copy out and back, in nanoseconds per byte
+  Bytes largest{};  // that there is room for
+};
+
 // What is asked of the tapes.
 struct EvictionQuery {
   Pressure pressure;
   // Position on a tape's clock: the end of what was recorded in forward, the
   // place of the last saved tensor asked for in backward.
   double now = 0;
-  // A copy to the tier below and back, in nanoseconds per byte; none where
-  // nothing can be spilled.
-  std::optional<double> spill_cost;
+  // None where nothing can be spilled.
+  std::optional<SpillTerms> spill;
   size_t least = LeastManaged();  // of what may go
 };
 
 // Feeds `choice` what can go of `tape`, by its index in `victims`, to which
-// what may win is added.
-void OfferVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
-                  EvictionChoice* choice, std::vector<Victim>* victims);
+// what may win is added. Returns the largest that was not offered because there
+// is no room for it where it would be spilled.
+Bytes OfferVictims(const std::shared_ptr<Tape>& tape,
+                   const EvictionQuery& query, EvictionChoice* choice,
+                   std::vector<Victim>* victims);
 
 // A victim with its price: the less, the rather it goes, whatever its bytes.
 struct PricedVictim {

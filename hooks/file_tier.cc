@@ -15,9 +15,11 @@ constexpr double kAssumedBandwidth = 500e6;
 // Both windows count against the budget while they are full.
 constexpr Bytes kInFlight{64 << 20};
 
-double Measured(const TransferLane& lane) {
-  const double measured = lane.RecentBandwidth();
-  return measured > 0 ? measured : kAssumedBandwidth;
+HostTier::CopyRates RatesOf(const TransferLane& lane) {
+  const double recent = lane.RecentBandwidth();
+  return {.alone = lane.Bandwidth(),
+          .contended = lane.ContendedBandwidth(),
+          .planned = recent > 0 ? recent : kAssumedBandwidth};
 }
 
 // Whole pages where the block has them, for O_DIRECT.
@@ -166,7 +168,7 @@ absl::StatusOr<c10::Storage> FileTier::FinishRead(SpillSlot* finished) {
   return bytes;
 }
 
-double FileTier::WriteBandwidth() const { return Measured(out_); }
-double FileTier::ReadBandwidth() const { return Measured(back_); }
+HostTier::CopyRates FileTier::WriteRates() const { return RatesOf(out_); }
+HostTier::CopyRates FileTier::ReadRates() const { return RatesOf(back_); }
 
 }  // namespace ebbtide

@@ -36,9 +36,11 @@ class FileTier final : public HostTier {
   void AfterForkInParent() override { ++forks_; }
   void AfterForkInChild() override { in_child_ = true; }
 
-  double WriteBandwidth() const override;
-  double ReadBandwidth() const override;
-  Bytes used() const override { return file_->used(); }
+  CopyRates WriteRates() const override;
+  CopyRates ReadRates() const override;
+  TierRoom room() const override {
+    return {file_->limit(), file_->used(), file_->Largest()};
+  }
   Bytes in_flight() const override {
     return out_.in_flight() + back_.in_flight();
   }

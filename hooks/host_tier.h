@@ -39,6 +39,12 @@ class SpillSlot {
   SpillSlot() = default;
 };
 
+struct TierRoom {
+  Bytes limit{};
+  Bytes used{};
+  Bytes largest{};  // that StartWrite has room for
+};
+
 class HostTier {
  public:
   virtual ~HostTier() = default;
@@ -70,10 +76,19 @@ class HostTier {
   virtual void AfterForkInParent() = 0;
   virtual void AfterForkInChild() = 0;
 
-  // Bytes per second, contended, as measured lately.
-  virtual double WriteBandwidth() const = 0;
-  virtual double ReadBandwidth() const = 0;
-  virtual Bytes used() const = 0;
+  // How fast copies of one way were, in bytes per second; 0: there was none.
+  struct CopyRates {
+    double alone = 0;      // nothing was copied the other way meanwhile
+    double contended = 0;  // something was
+    double planned = 0;    // what plans are made with
+  };
+  virtual CopyRates WriteRates() const = 0;
+  virtual CopyRates ReadRates() const = 0;
+  // What plans are made with: what the last copies achieved with the contention
+  // that they met (DECISIONS.md), or a guess where there was none.
+  double WriteBandwidth() const { return WriteRates().planned; }
+  double ReadBandwidth() const { return ReadRates().planned; }
+  virtual TierRoom room() const = 0;
   // Of copies: bytes that are still counted on the device but will go.
   virtual Bytes in_flight() const = 0;
 

@@ -167,7 +167,8 @@ void ReportWrites(const at::RecordFunction& event,
   }
 }
 
-void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
+std::unique_ptr<WorkScope> BeginOp(const at::RecordFunction& event,
+                                   const OpInfo* info, Tape* tape) {
   const int index = tape->ops.size();
   TapeOp& op = tape->ops.emplace_back();
   op.info = info;
@@ -190,24 +191,25 @@ void BeginOp(const at::RecordFunction& event, const OpInfo* info, Tape* tape) {
     op.random_state = Insist([&] { return generator.get_state(); });
   }
   frame = {.event = &event, .tape = tape, .op = index};
-  listener->OnOpBegin(tape, index);
+  auto scope = listener->OnOpBegin(tape, index);
   frame.foreign = tape->ops[index].foreign;
+  return scope;
 }
 
-void Start(const at::RecordFunction& event) {
+std::unique_ptr<WorkScope> Start(const at::RecordFunction& event) {
   if (torch::autograd::get_current_graph_task_id() != -1 || IsBelowAutograd()) {
     ReportWrites(event, &TapeListener::OnForeignWrite);
-    return;
+    return nullptr;
   }
   const OpInfo* info = FindOpInfo(event);
-  if (info == nullptr || info->composite || WillBeCast(*info)) return;
+  if (info == nullptr || info->composite || WillBeCast(*info)) return nullptr;
   Tape* tape =
       listener->TapeFor([&event, info] { return MayBegin(event, *info); });
   if (tape == nullptr) {
     ReportWrites(event, &TapeListener::OnForeignWrite);
-    return;
+    return nullptr;
   }
-  BeginOp(event, info, tape);
+  return BeginOp(event, info, tape);
 }
 
 void End(const at::RecordFunction& event) {
@@ -239,7 +241,7 @@ std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
       // What a wrapped tensor holds is written by an op inside the op.
       ReportWrites(event, &TapeListener::OnForeignWrite);
     } else {
-      Start(event);
+      return Start(event);
     }
   } catch (const c10::OutOfMemoryError&) {
     // Of a copy of ours; the program's own op has not asked for anything yet.
@@ -251,7 +253,8 @@ std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
   return nullptr;
 }
 
-void OnEnd(const at::RecordFunction& event, at::ObserverContext*) {
+void OnEnd(const at::RecordFunction& event, at::ObserverContext* scope) {
+  if (scope != nullptr) static_cast<WorkScope*>(scope)->End();
   if (frame.event != &event) return;
   const RuntimeLock lock;
   const Busy busy;

@@ -7,10 +7,12 @@
 
 #include <ATen/record_function.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "hooks/kernel_times.h"
 #include "hooks/tape.h"
 
 namespace ebbtide {
@@ -23,8 +25,9 @@ class TapeListener {
   // The tape to record on, or nullptr for "do not record". `may_begin`: whether
   // a forward pass may begin with the op.
   virtual Tape* TapeFor(absl::FunctionRef<bool()> may_begin) = 0;
-  // Before the kernel runs, its arguments recorded. `op` is its index.
-  virtual void OnOpBegin(Tape* tape, int op) = 0;
+  // Before the kernel runs, its arguments recorded. `op` is its index. Returns
+  // what is to live until it has run, or nullptr.
+  virtual std::unique_ptr<WorkScope> OnOpBegin(Tape* tape, int op) = 0;
   // After it; `outputs` flattened. The storages are on the tape.
   virtual void OnOpEnd(Tape* tape, int op, at::TensorList outputs) = 0;
   // Recording has failed by a fault of ours.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "planner/size.h"
 
 namespace ebbtide {
@@ -30,6 +31,29 @@ std::string CudaClosing(const CudaReport& cuda) {
 
 }  // namespace
 
+namespace {
+
+std::string CuptiClosing(const CuptiReport& cupti) {
+  const StepWork& sum = cupti.sum;
+  const int64_t all = sum.attributed + sum.own + sum.unattributed;
+  if (all == 0) return "";
+  return absl::StrFormat(
+      "; CUPTI timed %d steps, %.1f %% of what the device did is of no op",
+      cupti.windows, 1e2 * static_cast<double>(sum.unattributed) / all);
+}
+
+}  // namespace
+
+void CuptiReport::Add(const StepWork& work) {
+  constexpr size_t kMost = 1 << 10;
+  if (steps.size() < kMost) steps.push_back(work);
+  ++windows;
+  sum.attributed += work.attributed;
+  sum.own += work.own;
+  sum.unattributed += work.unattributed;
+  sum.busy += work.busy;
+}
+
 std::string ClosingLine(const RunReport& r) {
   const std::string peak = absl::StrCat(
       "peak ", FormatSize(r.peak),
@@ -37,7 +61,8 @@ std::string ClosingLine(const RunReport& r) {
                           : absl::StrCat(" of ", FormatSize(r.budget)));
   if (r.bytes_dropped == 0 && r.bytes_spilled == 0) {
     return absl::StrCat("ebbtide: nothing done (", r.reason, "); ", peak, ", ",
-                        r.steps.count(), " steps", CudaClosing(r.cuda));
+                        r.steps.count(), " steps", CudaClosing(r.cuda),
+                        CuptiClosing(r.cupti));
   }
   std::string line = absl::StrCat(
       "ebbtide: ", peak, ", ", r.steps.count(), " steps; recomputed ",
@@ -47,7 +72,7 @@ std::string ClosingLine(const RunReport& r) {
     absl::StrAppend(&line, "; OVER BUDGET in ", r.over_budget_steps, " steps");
   }
   if (!r.reason.empty()) absl::StrAppend(&line, " (", r.reason, ")");
-  return line + CudaClosing(r.cuda);
+  return line + CudaClosing(r.cuda) + CuptiClosing(r.cupti);
 }
 
 namespace {
@@ -84,10 +109,31 @@ nlohmann::ordered_json CudaToJson(const CudaReport& cuda) {
           {"devices", std::move(devices)}};
 }
 
+nlohmann::ordered_json RatesToJson(const HostTier::CopyRates& rates) {
+  return {{"alone", rates.alone},
+          {"contended", rates.contended},
+          {"planned", rates.planned}};
+}
+
+nlohmann::ordered_json CuptiToJson(const CuptiReport& cupti) {
+  auto steps = nlohmann::ordered_json::array();
+  for (const StepWork& work : cupti.steps) {
+    steps.push_back({{"step", work.step},
+                     {"attributed", work.attributed},
+                     {"own", work.own},
+                     {"unattributed", work.unattributed},
+                     {"busy", work.busy}});
+  }
+  return {{"windows", cupti.windows},
+          {"refused", cupti.refused},
+          {"steps", std::move(steps)}};
+}
+
 // The last steps, and who followed which plan; numbers are those of the run.
 void AddSteps(const RunReport& r, nlohmann::ordered_json* json) {
   auto times = nlohmann::ordered_json::array();
   auto peaks = nlohmann::ordered_json::array();
+  auto foreseen = nlohmann::ordered_json::array();
   auto plans = nlohmann::ordered_json::array();
   for (const RunReport::Followed& plan : r.plans) {
     plans.push_back({{"predicted_time", plan.predicted_time},
@@ -96,15 +142,17 @@ void AddSteps(const RunReport& r, nlohmann::ordered_json* json) {
                      {"steps", nlohmann::ordered_json::array()}});
   }
   int64_t number = r.steps.first();
-  for (const auto& [seconds, peak, plan] : r.steps.known()) {
+  for (const auto& [seconds, peak, plan, seconds_foreseen] : r.steps.known()) {
     times.push_back(seconds);
     peaks.push_back(Count(peak));
+    foreseen.push_back(seconds_foreseen);
     if (plan >= 0) plans[plan]["steps"].push_back(number);
     ++number;
   }
   json->update({{"first_step", r.steps.first()},
                 {"step_times", std::move(times)},
                 {"step_peaks", std::move(peaks)},
+                {"step_predictions", std::move(foreseen)},
                 {"plans", std::move(plans)}});
 }
 
@@ -146,6 +194,11 @@ std::string ReportToJson(const RunReport& r) {
       {"reason", r.reason}};
   AddSteps(r, &json);
   if (!r.cuda.allocator.empty()) json["cuda"] = CudaToJson(r.cuda);
+  if (r.out && r.back) {
+    json["bandwidth"] = {{"out", RatesToJson(*r.out)},
+                         {"back", RatesToJson(*r.back)}};
+  }
+  if (r.cupti.is_asked) json["cupti"] = CuptiToJson(r.cupti);
   if (r.coverage) json["saved"] = CoverageToJson(*r.coverage);
   return json.dump(1);
 }

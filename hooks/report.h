@@ -10,7 +10,9 @@
 
 #include "absl/status/status.h"
 #include "hooks/coverage.h"
+#include "hooks/host_tier.h"
 #include "hooks/step_log.h"
+#include "hooks/step_work.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -26,6 +28,17 @@ struct CudaReport {
     Bytes peak{};           // of live bytes
   };
   std::vector<Device> devices;
+};
+
+// What CUPTI said (EBBTIDE_CUPTI).
+struct CuptiReport {
+  bool is_asked = false;
+  std::string refused;          // why the first time, if it was
+  std::vector<StepWork> steps;  // whose windows were whole; the first of them
+  StepWork sum;                 // of all of them
+  int64_t windows = 0;
+
+  void Add(const StepWork& work);
 };
 
 struct RunReport {
@@ -44,6 +57,9 @@ struct RunReport {
   // the way (recovery.h).
   std::map<std::string, int64_t> not_replayable;
   int64_t bytes_restored = 0;  // read back from the spill file
+  // Of the copies out and back; nullopt: there is no tier.
+  std::optional<HostTier::CopyRates> out;
+  std::optional<HostTier::CopyRates> back;
   // Held when the report was made: saved tensors that have come to us, their
   // bytes on the device (the script may hold them as well) and in the file.
   int64_t saved_tensors = 0;
@@ -72,6 +88,7 @@ struct RunReport {
   // one before it, and was of a kind that had come at most once.
   std::optional<Coverage> coverage;
   CudaReport cuda;
+  CuptiReport cupti;
 };
 
 // One line for people, without a newline.

@@ -197,6 +197,8 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
   TapeStorage& storage = tape->storages[index];
   if (!CanSpill() || storage.spill) return;
   if (!IsEvictable(storage, /*least=*/0)) return;
+  const Bytes size{static_cast<int64_t>(storage.bytes)};
+  if (size > tier_->room().largest) return NoteFull(size);
   auto slot = tier_->StartWrite(storage.data, NameOf(*tape, index),
                                 MakerStream(&storage));
   if (!slot.ok()) {
@@ -205,8 +207,7 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
   }
   storage.spill = *std::move(slot);
   storage.returns = false;
-  RunLog::Global().AddEviction(NameOf(*tape, index),
-                               Bytes{static_cast<int64_t>(storage.bytes)},
+  RunLog::Global().AddEviction(NameOf(*tape, index), size,
                                Eviction::How::kSpill);
   ++counts_.spills;
   counts_.bytes_spilled += storage.bytes;

@@ -132,6 +132,8 @@ class Residency {
   bool Clear(const Pressure& pressure);
   bool Evict(const Victim& victim);
   void GiveUpSpilling(const absl::Status& why);
+  // The tier has no room for so much now. Said once.
+  void NoteFull(Bytes refused);
   void PrefetchBefore(Tape* tape, int pack);
   bool FreeWritten(bool is_short);
   // A copy out has ended, or is to have: lets go of the bytes on the device.
@@ -145,6 +147,7 @@ class Residency {
 
   std::unique_ptr<HostTier> tier_;
   std::string spill_failure_;
+  bool full_said_ = false;
   std::vector<std::weak_ptr<Tape>> tapes_;
   // Copies out under way, or ended early, oldest first.
   std::vector<Leaving> leaving_;

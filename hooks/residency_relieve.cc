@@ -5,6 +5,7 @@
 
 #include "hooks/residency.h"
 #include "hooks/stream_order.h"
+#include "planner/size.h"
 
 namespace ebbtide {
 namespace {
@@ -61,6 +62,16 @@ void Residency::GiveUpSpilling(const absl::Status& why) {
                spill_failure_.c_str());
 }
 
+void Residency::NoteFull(Bytes refused) {
+  if (std::exchange(full_said_, true)) return;
+  const TierRoom room = tier_->room();
+  std::fprintf(stderr,
+               "ebbtide: no room to spill %s, %s of at most %s are used: what "
+               "finds none stays or is recomputed\n",
+               FormatSize(refused).c_str(), FormatSize(room.used).c_str(),
+               FormatSize(room.limit).c_str());
+}
+
 bool Residency::WaitForWrite() {
   while (!leaving_.empty()) {
     const Leaving first = leaving_.front();
@@ -77,7 +88,10 @@ EvictionQuery Residency::QueryFor(const Tape& tape, const Pressure& pressure,
   EvictionQuery query = {.pressure = pressure,
                          .now = &tape == positioned_ ? position_ : tape.clock,
                          .least = least};
-  if (CanSpill()) query.spill_cost = tier_->CostPerByte();
+  if (CanSpill()) {
+    query.spill = {.cost = tier_->CostPerByte(),
+                   .largest = tier_->room().largest};
+  }
   return query;
 }
 
@@ -88,11 +102,15 @@ std::optional<Victim> Residency::BestVictim(const Pressure& pressure,
   if (tier_ != nullptr) needed -= tier_->in_flight();
   EvictionChoice choice(static_cast<double>(Count(needed)));
   std::vector<Victim> victims;
+  Bytes refused{};
   for (const auto& weak : tapes_) {
     const auto tape = weak.lock();
     if (tape == nullptr || tape->hooks == 0) continue;
-    OfferVictims(tape, QueryFor(*tape, pressure, least), &choice, &victims);
+    refused =
+        std::max(refused, OfferVictims(tape, QueryFor(*tape, pressure, least),
+                                       &choice, &victims));
   }
+  if (refused > Bytes{}) NoteFull(refused);
   if (choice.best() >= 0) return std::move(victims[choice.best()]);
   // Small ones may lie where memory is given back in pieces only.
   if (least == 0 || !Device::Get().is_async()) return std::nullopt;

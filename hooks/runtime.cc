@@ -87,6 +87,7 @@ absl::Status Runtime::Start(const Settings& settings) {
   pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   books_.SetBound(settings.signatures);
   SetLeastManaged(Count(settings.min_bytes));
+  if (settings.cupti) watch_.kernels().Allow();
   if (!settings.record.empty()) {
     absl::Status opened =
         RunLog::Global().Open(settings.record, settings.record_limit);
@@ -167,6 +168,7 @@ void Runtime::AfterForkInChild() {
   // Its owner is a thread id that the child does not have: it is made anew.
   new (&RuntimeLock::Mutex()) std::recursive_timed_mutex;
   Global().residency_.AfterForkInChild();
+  Global().watch_.kernels().Forget();
   Global().state_ = State::kOff;
   Global().settings_.log = Settings::Log::kOff;
   Global().settings_.report.clear();
@@ -179,12 +181,13 @@ void Runtime::Say(const std::string& line) const {
 
 void Runtime::BeginPair() {
   const Bytes peak = ledger().Peak();
+  const Bytes bounded = Device::Get().StepPeak(device_);
   CloseStep();
   device_ = Device::Get().CurrentIndex();
   const bool was_steady = steady_run_ != nullptr;
   Decide();
   if (was_steady != (state_ == State::kSteady)) EnableRecorder(was_steady);
-  if (MayRest(peak) && residency_.CloseEyes()) {
+  if (MayRest(bounded) && residency_.CloseEyes()) {
     tape_.reset();
     complete_ = false;
     Sleep(peak);
@@ -195,7 +198,8 @@ void Runtime::BeginPair() {
   if (tape_ != nullptr) tape->Reserve(*tape_);
   tape_ = std::move(tape);
   residency_.Add(tape_);
-  watch_.BeginPair(tape_.get());
+  watch_.BeginPair(tape_.get(), WantsWork());
+  TellCupti();
   in_backward_ = false;
   complete_ = false;
   as_planned_ = false;
@@ -249,6 +253,7 @@ bool Runtime::Relieve(const Pressure& pressure) {
       pressure.is_locked() ? std::chrono::milliseconds(0) : Patience());
   if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
+  const WorkScope own = watch_.kernels().MarkOwn();
   was_relieved_ = true;
   if (state_ == State::kIdle) Wake();
   try {
@@ -322,6 +327,8 @@ void Runtime::FillReport() {
   report_.peak = Device::Get().RunPeak(device_);
   report_.budget = budget() == kNoBudget ? Bytes{-1} : budget();
   report_.cuda = ReportCuda();
+  report_.cupti.is_asked = settings_.cupti;
+  report_.cupti.refused = watch_.kernels().refused();
   report_.ops_replayed = residency_.counts().ops_replayed;
   report_.bytes_dropped = residency_.counts().bytes_dropped;
   report_.bytes_spilled = residency_.counts().bytes_spilled;
@@ -330,7 +337,9 @@ void Runtime::FillReport() {
   report_.saved_tensors = residency_.CountSavedTensors();
   report_.saved = ledger().LiveByKind()[static_cast<int>(Kind::kSaved)];
   if (residency_.tier() != nullptr) {
-    report_.in_file = residency_.tier()->used();
+    report_.in_file = residency_.tier()->room().used;
+    report_.out = residency_.tier()->WriteRates();
+    report_.back = residency_.tier()->ReadRates();
   }
   if (report_.coverage) report_.coverage->foreign_saves = foreign_saves_;
   report_.state = NameOf(state_);
@@ -361,6 +370,9 @@ std::string Runtime::Finish() {
   // The books only: a thread may be inside the pair, and goes on with it.
   CloseStep();
   TakeQueuedTime();
+  watch_.kernels().Drop();
+  watch_.kernels().CleanUp();
+  TellCupti();
   FillReport();
   RunLog::Global().AddText(TextKind::kReport, ReportToJson(report_));
   RunLog::Global().Close();

@@ -81,7 +81,7 @@ class Runtime final : public TapeListener {
 
   // TapeListener.
   Tape* TapeFor(absl::FunctionRef<bool()> may_begin) override;
-  void OnOpBegin(Tape* tape, int op) override;
+  std::unique_ptr<WorkScope> OnOpBegin(Tape* tape, int op) override;
   void OnOpEnd(Tape* tape, int op, at::TensorList outputs) override;
   void OnFailure(const std::string& what) override { TurnOff(what); }
   void OnForeignWrite(const at::Tensor& tensor) override;
@@ -94,6 +94,7 @@ class Runtime final : public TapeListener {
     std::shared_ptr<const StepMarks> marks;  // nullptr: the time is known
     uint64_t signature = 0;
     bool is_recorded = false;
+    std::optional<StepWork> work;
     bool was_short = false;                // of memory, without a plan
     std::shared_ptr<const TapePlan> plan;  // followed to its end
   };
@@ -130,6 +131,11 @@ class Runtime final : public TapeListener {
   void TellFloor(SignatureBook* book);
   void RefreshVerified();
   void KeepTimes(SignatureBook* book);
+  // Whether the times of the next pair are to be CUPTI's.
+  bool WantsWork() const;
+  void NoteWork();
+  // Says, once, why times are not CUPTI's.
+  void TellCupti();
   void PriceCandidates(SignatureBook* book);
   // Whether memory was short since the last time; where it lies in segments,
   // also whether some had to be given back for others.
@@ -142,6 +148,10 @@ class Runtime final : public TapeListener {
   // Of the step before the one that ends now; waits for it.
   void TakeQueuedTime();
   MeasuredProfile TakeProfile(const SignatureBook& book);
+  // How the times of the last pair's ops scatter; those of identical layers are
+  // made one (planner/time_spread.h).
+  void SpreadTimes(const SignatureBook& book);
+  Origin OriginOf(const SignatureBook& book) const;
   void AskForPlan(SignatureBook* book);
   void FetchPlans();
   std::vector<KnownTape> KnownTapes() const;
@@ -164,6 +174,7 @@ class Runtime final : public TapeListener {
   void FreeWhatIsDue();
   void SpillWhatIsDue(int position);
   void RestoreWhatIsDue(const void* node);
+  // `peak`: of what the budget bounds, in the last step.
   bool MayRest(Bytes peak) const;
   // The step that has ended followed the plan to its end.
   void ReportFollowed(const SignatureBook& book, Candidate* candidate);
@@ -223,7 +234,8 @@ class Runtime final : public TapeListener {
   double step_seconds_ = 0;  // from the begin of the last pair to the next
   StepNote note_;
   std::atomic<bool> was_relieved_ = false;  // since the last pair was over
-  int64_t give_backs_ = 0;                  // of segments, until then
+  bool refusal_of_cupti_told_ = false;
+  int64_t give_backs_ = 0;  // of segments, until then
   // Of the last pair; 0: it was not complete, or nobody knows.
   uint64_t signature_ = 0;
   int streak_ = 0;     // how many in a row had it
@@ -231,6 +243,7 @@ class Runtime final : public TapeListener {
   LruMap<SignatureBook> books_{1};
   Recognition recognition_;  // of the open pair
   uint64_t followed_ = 0;    // signature that its plan, if any, is for
+  double foreseen_ = 0;      // seconds of its step, by that plan
   std::shared_ptr<const TapePlan> followed_plan_;
   bool plans_may_spill_ = true;
   uint64_t test_plans_made_ = 0;

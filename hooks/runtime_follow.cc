@@ -93,7 +93,7 @@ bool Runtime::FollowPlanFor(uint64_t signature, int ops) {
   followed_ = signature;
   followed_plan_ = candidate->plan;
   report_.predicted_peak = followed_plan_->plan.peak;
-  report_.predicted_time = PredictedSeconds(*book, *followed_plan_);
+  report_.predicted_time = foreseen_ = PredictedSeconds(*book, *followed_plan_);
   state_ = candidate->proven ? State::kActive : State::kShadow;
   plan_run_ = std::make_unique<PlanRun>(
       followed_plan_,

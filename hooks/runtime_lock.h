@@ -4,10 +4,10 @@
 // Python's interpreter lock has no place in that order: PyTorch takes it under
 // ours (the name of a Python node, the last reference to a tensor with a
 // wrapper), and comes to us with it held (a graph that Python lets go). So a
-// thread that has to wait for ours lets go of the interpreter while it waits. An
-// allocation must not: PyTorch makes some with the interpreter and a lock of its
-// own held (a generator's), and the next who has the interpreter may want that
-// lock. So allocations wait for ours with a time limit.
+// thread that has to wait for ours lets go of the interpreter while it waits.
+// An allocation must not: PyTorch makes some with the interpreter and a lock of
+// its own held (a generator's), and the next who has the interpreter may want
+// that lock. So allocations wait for ours with a time limit.
 #ifndef EBBTIDE_HOOKS_RUNTIME_LOCK_H_
 #define EBBTIDE_HOOKS_RUNTIME_LOCK_H_
 

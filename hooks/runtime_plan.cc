@@ -220,13 +220,15 @@ bool Runtime::ChooseSteady() {
   }
   followed_ = signature_;
   followed_plan_ = candidate->plan;
+  foreseen_ = PredictedSeconds(*book, *followed_plan_);
   return true;
 }
 
 // What is saved while we rest is PyTorch's: not before steps of other shapes,
 // which may need more, have stopped coming.
 bool Runtime::MayRest(Bytes peak) const {
-  if (!settings_.budget || peak > budget() || settings_.test_plans) {
+  if (!settings_.budget || settings_.test_plans ||
+      peak + Device::Get().LargestSegment() > budget()) {
     return false;
   }
   const int others = std::max<int>(books_.size(), 1) - 1;
@@ -283,8 +285,10 @@ void Runtime::RefreshVerified() {
 
 MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   const HostTier* tier = residency_.CanSpill() ? residency_.tier() : nullptr;
+  SpreadTimes(book);
   MeasuredProfile measured = BuildProfile(*tape_, watch_, tier);
   Profile& profile = measured.profile;
+  profile.origin = OriginOf(book);
   profile.tail_time = std::max(0.0, RestTime(book, BaseTime(profile)));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
   return measured;

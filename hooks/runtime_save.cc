@@ -105,6 +105,7 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
 }
 
 c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
+  const WorkScope own = watch_.kernels().MarkOwn();
   if (tape == tape_ && !in_backward_ &&
       torch::autograd::get_current_graph_task_id() != -1) {
     BeginBackward();

@@ -123,15 +123,17 @@ Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
   return in_pair_ && state_ != State::kSteady ? tape_.get() : nullptr;
 }
 
-void Runtime::OnOpBegin(Tape* tape, int index) {
+std::unique_ptr<WorkScope> Runtime::OnOpBegin(Tape* tape, int index) {
   const TapeOp& op = tape->ops[index];
   if (op.info->mutates && !op.info->batch_norm) BeginWrites(tape, index);
-  if (tape != tape_.get()) return;
+  if (tape != tape_.get()) return nullptr;
   watch_.BeginOp();
   tape->recording = tape_;
+  return watch_.kernels().MarkOp();
 }
 
 void Runtime::BeginWrites(Tape* tape, int index) {
+  const WorkScope own = watch_.kernels().MarkOwn();
   const TapeOp& op = tape->ops[index];
   for (const Argument& argument : op.arguments) {
     if (!argument.written) continue;
@@ -210,6 +212,7 @@ bool Runtime::IsMoot(const Tape& tape, int index) const {
 }
 
 void Runtime::OnOpEnd(Tape* tape, int index, at::TensorList outputs) {
+  const WorkScope own = watch_.kernels().MarkOwn();
   const std::shared_ptr<Tape> recording = std::move(tape->recording);
   NoteOutputs(tape, index, outputs);
   NoteUses(tape, index);
@@ -273,6 +276,7 @@ void Runtime::NoteCopy(Tape* tape, int index, int copy) {
 }
 
 void Runtime::OnForeignWrite(const at::Tensor& tensor) {
+  const WorkScope own = watch_.kernels().MarkOwn();
   residency_.BeforeForeignWrite(tensor.storage(), /*writer=*/nullptr);
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "hooks/device.h"
 #include "hooks/run_log.h"
 #include "hooks/runtime.h"
@@ -31,6 +32,15 @@ int64_t GiveBacks(int device) {
   if (allocator == nullptr || !allocator->initialized()) return 0;
   return allocator->getDeviceStats(static_cast<c10::DeviceIndex>(device))
       .num_alloc_retries;
+}
+
+// Of a step of so many nanoseconds, what neither ops nor ebbtide had the device
+// do, with the gaps between ops that are in nobody's work: at least so much.
+// (What ebbtide does may be beside the rest.) 0 where nobody knows.
+double RestOf(const std::optional<StepWork>& work, double step) {
+  if (!work) return 0;
+  const auto known = static_cast<double>(work->attributed + work->own);
+  return std::max(static_cast<double>(work->unattributed), step - known);
 }
 
 }  // namespace
@@ -73,6 +83,7 @@ void Runtime::CloseStep() {
     RunLog::Global().EndStep(report_.steps.count(), peak);
     report_.steps.Add({.seconds = step_seconds_, .peak = peak});
     note_ = {.number = report_.steps.count() - 1, .marks = watch_.step_marks()};
+    NoteWork();
     ++report_.steps_by_state[NameOf(state_)];
   }
   RunLog::Global().BeginStep(report_.steps.count());
@@ -94,7 +105,7 @@ void Runtime::TakeQueuedTime() {
   if (note_.is_recorded && marks->tail != nullptr) {
     const auto tail =
         Device::Get().NanosecondsBetween(*marks->tail, *marks->end, true);
-    if (tail) book->tail_times.Add(*tail);
+    if (tail) book->tail_times.Add(std::max(*tail, RestOf(note_.work, *all)));
     book->step_times.Add(*all);
   }
   LearnStepTime(book, *all / 1e9);
@@ -136,19 +147,52 @@ void Runtime::ReportFollowed(const SignatureBook& book, Candidate* candidate) {
     report_.plans.push_back({.offloads = candidate->moves});
   }
   report_.steps.last().plan = candidate->reported;
+  report_.steps.last().foreseen = foreseen_;
   auto& reported = report_.plans[candidate->reported];
   reported.predicted_time = PredictedSeconds(book, *candidate->plan);
   reported.predicted_peak = candidate->plan->plan.peak;
 }
 
+// Steps of a signature are mostly all alike, so the first few are enough.
+bool Runtime::WantsWork() const {
+  constexpr int kWindows = 8;
+  if (state_ == State::kSteady) return false;
+  const SignatureBook* last = books_.Find(signature_);
+  const SignatureBook* next =
+      last == nullptr ? nullptr : books_.Find(last->successor);
+  const SignatureBook* expected = next != nullptr ? next : last;
+  return expected == nullptr || expected->windows < kWindows;
+}
+
+void Runtime::NoteWork() {
+  if (!watch_.work()) return;
+  StepWork work = *watch_.work();
+  work.step = note_.number;
+  note_.work = work;
+  report_.cupti.Add(work);
+}
+
+void Runtime::TellCupti() {
+  const std::string& why = watch_.kernels().refused();
+  if (why.empty() || std::exchange(refusal_of_cupti_told_, true)) return;
+  Say(absl::StrCat("times of ops are those of CUDA events; ", why));
+}
+
 void Runtime::KeepTimes(SignatureBook* book) {
-  const bool known = book->op_times.size() == tape_->ops.size() &&
+  const bool by_work = watch_.work().has_value();
+  if (by_work) ++book->windows;
+  // Marks in a stream say more than the work takes.
+  const bool is_better = by_work && book->windows == 1;
+  const bool is_worse = !by_work && book->windows > 0;
+  const bool known = !is_better && book->op_times.size() == tape_->ops.size() &&
                      book->stage_times.size() == tape_->stages.size();
-  book->op_times.resize(tape_->ops.size());
-  book->stage_times.resize(tape_->stages.size());
-  const auto keep = [known](double* measured, double* least) {
-    if (known) *measured = std::min(*measured, *least);
-    *least = *measured;
+  if (!known) {
+    book->op_times.assign(tape_->ops.size(), {});
+    book->stage_times.assign(tape_->stages.size(), {});
+  }
+  const auto keep = [&](double* measured, TimeSamples* times) {
+    if (!known || !is_worse) times->Add(*measured);
+    *measured = times->Least();
   };
   for (size_t i = 0; i < book->op_times.size(); ++i) {
     keep(&tape_->ops[i].nanoseconds, &book->op_times[i]);

@@ -12,7 +12,6 @@ namespace ebbtide {
 namespace {
 
 using torch::autograd::CreationMeta;
-using torch::autograd::Node;
 
 const char* Hint() {
   if (torch::autograd::AnomalyMode::is_enabled()) {
@@ -31,7 +30,7 @@ std::string MadeBy(const std::string& node, uint32_t output) {
 
 // Views of several outputs, and those made without grad, may not be written in
 // place: throws PyTorch's own words for that.
-void RaiseAsUnwritableView(CreationMeta made, const std::shared_ptr<Node>& by,
+void RaiseAsUnwritableView(CreationMeta made, const NodePointer& by,
                            uint32_t output) {
   if (made == CreationMeta::DEFAULT) return;
   const at::Tensor base = at::empty({0});
@@ -77,7 +76,7 @@ void SavedTensor::NoteVersion(const at::Tensor& tensor) {
   saved_version_ = version_.current_version();
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
   if (meta == nullptr) return;
-  grad_fn_ = meta->grad_fn_;
+  grad_fn_ = WeakOf(meta->grad_fn_);
   output_nr_ = meta->output_nr_;
   const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
   if (view != nullptr && view->has_bw_view() &&
@@ -102,7 +101,7 @@ at::Tensor SavedTensor::call_unpack_hook() {
 // in-place op becomes the maker, and a view gets a new one once its base has
 // been written. Throws where the view may not be written at all.
 std::string SavedTensor::MakerOfModified() const {
-  std::shared_ptr<Node> maker = grad_fn_.lock();
+  NodePointer maker = grad_fn_.lock();
   uint32_t output = output_nr_;
   if (maker != nullptr && maker == torch::autograd::get_current_node()) {
     // A result that its own maker saved: of that PyTorch keeps the bytes alone.

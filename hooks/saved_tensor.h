@@ -3,7 +3,6 @@
 #ifndef EBBTIDE_HOOKS_SAVED_TENSOR_H_
 #define EBBTIDE_HOOKS_SAVED_TENSOR_H_
 
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -12,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "hooks/node_pointer.h"
 #include "hooks/tape.h"
 
 namespace ebbtide {
@@ -52,7 +52,7 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
   c10::VariableVersion version_{c10::VariableVersion::DISABLED};
   uint32_t saved_version_ = 0;
   uint32_t output_nr_ = 0;
-  std::weak_ptr<torch::autograd::Node> grad_fn_;
+  WeakNodePointer grad_fn_ = WeakOf(NodePointer());
   const void* identity_ = nullptr;  // of the variable, which may be gone
   // What is not a leaf, for its present maker. (A weak reference to a leaf
   // would make torch.utils.swap_tensors refuse.)

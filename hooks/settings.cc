@@ -150,15 +150,24 @@ absl::Status ReadSignatures(Settings* settings) {
   return absl::OkStatus();
 }
 
-absl::Status ReadRecompute(Settings* settings) {
-  const char* text = Get("EBBTIDE_RECOMPUTE");
+// `name` is 0 or 1, or not set.
+absl::Status ReadSwitch(const char* name, bool* value) {
+  const char* text = Get(name);
   if (text == nullptr) return absl::OkStatus();
   if (std::string(text) != "0" && std::string(text) != "1") {
     return absl::InvalidArgumentError(
-        absl::StrCat("EBBTIDE_RECOMPUTE=", text, ": expected 0 or 1"));
+        absl::StrCat(name, "=", text, ": expected 0 or 1"));
   }
-  settings->recompute = std::string(text) == "1";
+  *value = std::string(text) == "1";
   return absl::OkStatus();
+}
+
+absl::Status ReadRecompute(Settings* settings) {
+  return ReadSwitch("EBBTIDE_RECOMPUTE", &settings->recompute);
+}
+
+absl::Status ReadCupti(Settings* settings) {
+  return ReadSwitch("EBBTIDE_CUPTI", &settings->cupti);
 }
 
 absl::Status ReadLog(Settings* settings) {
@@ -199,9 +208,9 @@ bool HasWork(const Settings& settings) {
 
 absl::StatusOr<Settings> SettingsFromEnvironment() {
   Settings settings;
-  for (auto read :
-       {ReadBudget, ReadSpill, ReadHostBudget, ReadRecord, ReadVerify,
-        ReadMinBytes, ReadSignatures, ReadRecompute, ReadLog, ReadTestPlans}) {
+  for (auto read : {ReadBudget, ReadSpill, ReadHostBudget, ReadRecord,
+                    ReadVerify, ReadMinBytes, ReadSignatures, ReadRecompute,
+                    ReadCupti, ReadLog, ReadTestPlans}) {
     const absl::Status status = read(&settings);
     if (!status.ok()) return status;
   }

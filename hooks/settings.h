@@ -29,6 +29,7 @@ struct Settings {
   Bytes min_bytes{64 << 10};  // EBBTIDE_MIN_BYTES: smallest storage managed
   bool recompute = true;      // EBBTIDE_RECOMPUTE; 0: bytes are moved only
   int signatures = 128;       // EBBTIDE_SIGNATURES: that are remembered
+  bool cupti = false;         // EBBTIDE_CUPTI: times of ops are CUPTI's
   enum class Log { kOff, kLine, kDebug };
   Log log = Log::kLine;  // EBBTIDE_LOG
   // EBBTIDE_TEST_PLANS, for tests of the runtime only: the seed of random plans

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/contest.h"
+#include "planner/time_spread.h"
 
 namespace ebbtide {
 
@@ -40,11 +41,12 @@ struct SignatureBook {
   int64_t longest_gap = 0;  // pairs from one to the next; 0: it came once
   bool was_short = false;   // of memory, the last time
   size_t stages = 0;        // of the longest backward
-  // The least that each op and stage has taken, and what steps took, recorded
-  // or not, from such a pair to the next without what ebbtide did in them;
-  // nanoseconds.
-  std::vector<double> op_times;
-  std::vector<double> stage_times;
+  // What each op and stage has taken, and what steps took, recorded or not,
+  // from such a pair to the next without what ebbtide did in them; nanoseconds.
+  std::vector<TimeSamples> op_times;
+  std::vector<TimeSamples> stage_times;
+  int windows = 0;  // pairs whose times are those of the device's work; then
+                    // no others count
   StepTimes step_times;
   int priced_at = 0;     // of them, when the candidates were last priced
   StepTimes tail_times;  // where the device is asked: what follows backward

@@ -15,6 +15,8 @@ struct Step {
   double seconds = 0;  // by the device's clock where it queues work
   Bytes peak{};        // live bytes
   int plan = -1;       // of the report, that was followed to its end; -1: none
+  // Seconds that were foreseen when it began to follow the plan; 0: none was.
+  double foreseen = 0;
 };
 
 // Not thread-safe.

@@ -33,6 +33,7 @@
 #include "hooks/host_tier.h"
 #include "hooks/kernel_settings.h"
 #include "hooks/op_info.h"
+#include "planner/time_spread.h"
 
 namespace ebbtide {
 
@@ -106,6 +107,7 @@ struct TapeOp {
   std::optional<c10::VariableVersion> version;
   uint32_t version_number = 0;
   double nanoseconds = 0;
+  TimeSpread spread;  // of the signature's pairs, where it was asked for
   // Peaks while it ran of what plans do not move (see planner/profile.h): all
   // of it, and what was beyond its arguments and outputs.
   Bytes other{};
@@ -214,6 +216,7 @@ struct TapeStage {
   std::string name;
   std::vector<int> needs;  // storages, in the order they were asked for
   double nanoseconds = 0;
+  TimeSpread spread;  // as an op's
   Bytes before{};
   Bytes during{};
 };

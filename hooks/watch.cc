@@ -22,7 +22,7 @@ double Watch::Since(int64_t begin, double own) const {
   return std::max(1.0, elapsed - (residency_.own_nanoseconds() - own));
 }
 
-void Watch::BeginPair(Tape* tape) {
+void Watch::BeginPair(Tape* tape, bool by_work) {
   tape_ = tape;
   device_ = tape->device;
   queued_.Restart(tape, device_);
@@ -31,6 +31,8 @@ void Watch::BeginPair(Tape* tape) {
   step_began_ = NowNanos();
   step_own_ = residency_.own_nanoseconds();
   if (!Device::Get().is_async()) return;
+  kernels_.CleanUp();
+  if (by_work) kernels_.Open(tape);
   open_ = std::make_shared<StepMarks>();
   open_->begin = std::exchange(mark_, nullptr);
   if (open_->begin == nullptr) open_->begin = Device::Get().MarkTime(device_);
@@ -48,6 +50,7 @@ void Watch::EndOp(int index) {
   TapeOp& op = tape_->ops[index];
   op.nanoseconds = Since(began_, own_);
   queued_.End(QueuedTimes::What::kOp, index);
+  kernels_.EndOp(index);
   op.other = ledger().WindowPeakOther();
   RunLog::Global().AddSpan(SpanKind::kForward, op.info->name, began_, {});
   Bytes made{};
@@ -95,6 +98,7 @@ int Watch::Ask(int storage, const torch::autograd::Node* node) {
     stage.before = ledger().WindowPeakOther();
     began_ = NowNanos();
     own_ = residency_.own_nanoseconds();
+    kernels_.BeginStage(static_cast<int>(tape_->stages.size()) - 1);
   }
   std::vector<int>& needs = tape_->stages.back().needs;
   if (std::find(needs.begin(), needs.end(), storage) == needs.end()) {
@@ -105,12 +109,14 @@ int Watch::Ask(int storage, const torch::autograd::Node* node) {
 
 void Watch::EndBackward() {
   CloseStage();
+  kernels_.EndBackward();
   if (open_ != nullptr) open_->tail = Device::Get().MarkTime(device_);
   ledger().BeginWindow();
 }
 
 void Watch::EndStep() {
   queued_.Finish();
+  work_ = kernels_.Close();
   tail_ = ledger().WindowPeakOther();
   step_nanoseconds_ = Since(step_began_, step_own_);
   if (!Device::Get().is_async()) return;

@@ -7,8 +7,11 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
+#include "hooks/kernel_times.h"
 #include "hooks/queued_times.h"
 #include "hooks/residency.h"
 #include "hooks/tape.h"
@@ -27,7 +30,8 @@ class Watch {
  public:
   explicit Watch(const Residency* residency) : residency_(*residency) {}
 
-  void BeginPair(Tape* tape);
+  // `by_work`: the times are to be those of the device's work (kernel_times.h).
+  void BeginPair(Tape* tape, bool by_work);
   void BeginOp();
   // Before anything else that allocates.
   void EndOp(int op);
@@ -40,6 +44,10 @@ class Watch {
   void EndStep();
   // Of the step that has ended last; nullptr where time is the host's.
   const std::shared_ptr<const StepMarks>& step_marks() const { return ended_; }
+
+  KernelTimes& kernels() { return kernels_; }
+  // Of the step that has ended last, where its times are those of its work.
+  const std::optional<StepWork>& work() const { return work_; }
 
   // Bytes outside forward and backward, and the host's time of the step less
   // what ebbtide itself took of it, after EndStep.
@@ -55,6 +63,8 @@ class Watch {
 
   const Residency& residency_;
   QueuedTimes queued_;
+  KernelTimes kernels_;
+  std::optional<StepWork> work_;
   Tape* tape_ = nullptr;
   int device_ = 0;
   std::vector<int> held_;  // storages that somebody else may hold

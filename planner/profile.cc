@@ -29,6 +29,17 @@ absl::Status CheckTime(Time time, absl::string_view place) {
   return Bad(place, ": expected a time from 0 to ", kMostTime, ", got ", time);
 }
 
+absl::Status CheckSpread(const TimeSpread& spread, const std::string& place) {
+  if (spread.steps < 0) {
+    return Bad(place, ".steps: expected none or more, got ", spread.steps);
+  }
+  if (auto s = CheckTime(spread.median, place + ".median"); !s.ok()) return s;
+  if (auto s = CheckTime(spread.quartiles, place + ".quartiles"); !s.ok()) {
+    return s;
+  }
+  return CheckTime(spread.most, place + ".most");
+}
+
 absl::Status CheckBandwidth(double bandwidth, absl::string_view place) {
   if (bandwidth >= 0 && std::isfinite(bandwidth)) return absl::OkStatus();
   return Bad(place, ": expected bytes per unit of time, got ", bandwidth);
@@ -94,6 +105,7 @@ absl::Status CheckOp(const Profile& profile, int i) {
     }
   }
   if (auto s = CheckTime(op.time, place + ".time"); !s.ok()) return s;
+  if (auto s = CheckSpread(op.spread, place + ".spread"); !s.ok()) return s;
   if (auto s = CheckBytes(op.other, place + ".other"); !s.ok()) return s;
   return CheckBytes(op.scratch, place + ".scratch");
 }
@@ -109,6 +121,7 @@ absl::Status CheckStage(const Profile& profile, int t) {
     }
   }
   if (auto s = CheckTime(stage.time, place + ".time"); !s.ok()) return s;
+  if (auto s = CheckSpread(stage.spread, place + ".spread"); !s.ok()) return s;
   if (auto s = CheckBytes(stage.before, place + ".before"); !s.ok()) return s;
   if (auto s = CheckBytes(stage.during, place + ".during"); !s.ok()) return s;
   if (stage.during >= stage.before) return absl::OkStatus();

@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "planner/time_spread.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -49,7 +50,8 @@ struct Op {
   std::string name;
   std::vector<int> inputs;   // values read; leaves and constants are not values
   std::vector<int> outputs;  // values produced
-  Time time = 0;
+  Time time = 0;             // what it takes at least
+  TimeSpread spread;
   // Peak of everything that is not a saved value while it runs in forward,
   // including its workspace and its unsaved outputs.
   Bytes other{};
@@ -62,12 +64,24 @@ struct Op {
 struct Stage {
   std::string name;
   std::vector<int> needs;  // values unpacked, in that order
-  Time time = 0;
+  Time time = 0;           // as an op's
+  TimeSpread spread;
   Bytes before{};  // other bytes when it begins; what recomputes add to
   Bytes during{};  // peak of other bytes while it runs; at least `before`
 };
 
+// Where and when a profile was measured, for people; empty where nobody knows.
+struct Origin {
+  std::string device;    // as its maker names it
+  double megahertz = 0;  // its clock rate, as the system tells; 0: it does not
+  std::string versions;  // of ebbtide and of what the job runs on
+  std::string clock;     // that times are of
+  std::string date;      // UTC, as 2026-01-31T23:59:59Z
+  friend bool operator==(const Origin&, const Origin&) = default;
+};
+
 struct Profile {
+  Origin origin;
   std::vector<Value> values;
   std::vector<Op> ops;
   std::vector<Stage> stages;
@@ -89,7 +103,8 @@ struct Profile {
 absl::Status CheckProfile(const Profile& profile);
 
 // Text form: {"kind":"profile","version":1,...}; reads what it writes, bit for
-// bit. `origin` names the file in errors.
+// bit. Spreads and the profile's origin may be missing. `origin` names the file
+// in errors.
 std::string ProfileToJson(const Profile& profile);
 absl::StatusOr<Profile> ProfileFromJson(absl::string_view text,
                                         absl::string_view origin);

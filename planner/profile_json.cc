@@ -19,6 +19,49 @@ void ReadBytes(JsonReader& reader, const Json& object, const char* key,
   *out = Bytes{count};
 }
 
+// Where it is missing, nobody knows.
+void ReadSpread(JsonReader& reader, const Json& json, TimeSpread* spread) {
+  if (!reader.Has(json, "spread")) return;
+  reader.Object(json, "spread", [&](const Json& member) {
+    reader.Members(member, {"steps", "median", "quartiles", "most"});
+    reader.Int(member, "steps", 1, std::numeric_limits<int>::max(),
+               &spread->steps);
+    reader.Number(member, "median", 0, &spread->median);
+    reader.Number(member, "quartiles", 0, &spread->quartiles);
+    reader.Number(member, "most", 0, &spread->most);
+  });
+}
+
+void AddSpread(const TimeSpread& spread, Json* json) {
+  if (spread.steps == 0) return;
+  (*json)["spread"] = {{"steps", spread.steps},
+                       {"median", spread.median},
+                       {"quartiles", spread.quartiles},
+                       {"most", spread.most}};
+}
+
+void ReadOrigin(JsonReader& reader, const Json& json, Origin* origin) {
+  if (!reader.Has(json, "measured")) return;
+  reader.Object(json, "measured", [&](const Json& member) {
+    reader.Members(member,
+                   {"device", "megahertz", "versions", "clock", "date"});
+    reader.String(member, "device", &origin->device);
+    reader.Number(member, "megahertz", 0, &origin->megahertz);
+    reader.String(member, "versions", &origin->versions);
+    reader.String(member, "clock", &origin->clock);
+    reader.String(member, "date", &origin->date);
+  });
+}
+
+void AddOrigin(const Origin& origin, Json* json) {
+  if (origin == Origin()) return;
+  (*json)["measured"] = {{"device", origin.device},
+                         {"megahertz", origin.megahertz},
+                         {"versions", origin.versions},
+                         {"clock", origin.clock},
+                         {"date", origin.date}};
+}
+
 Value ReadValue(JsonReader& reader, const Json& json, int64_t ops) {
   Value value;
   reader.Members(json, {"name", "bytes", "op", "saved", "retainable", "movable",
@@ -37,11 +80,12 @@ Value ReadValue(JsonReader& reader, const Json& json, int64_t ops) {
 Op ReadOp(JsonReader& reader, const Json& json, int64_t values) {
   Op op;
   reader.Members(json, {"name", "inputs", "outputs", "time", "other", "scratch",
-                        "replayable"});
+                        "replayable", "spread"});
   reader.String(json, "name", &op.name);
   reader.Ints(json, "inputs", 0, values - 1, &op.inputs);
   reader.Ints(json, "outputs", 0, values - 1, &op.outputs);
   reader.Number(json, "time", 0, &op.time);
+  ReadSpread(reader, json, &op.spread);
   ReadBytes(reader, json, "other", &op.other);
   ReadBytes(reader, json, "scratch", &op.scratch);
   reader.Bool(json, "replayable", &op.replayable);
@@ -50,10 +94,11 @@ Op ReadOp(JsonReader& reader, const Json& json, int64_t values) {
 
 Stage ReadStage(JsonReader& reader, const Json& json, int64_t values) {
   Stage stage;
-  reader.Members(json, {"name", "needs", "time", "before", "during"});
+  reader.Members(json, {"name", "needs", "time", "before", "during", "spread"});
   reader.String(json, "name", &stage.name);
   reader.Ints(json, "needs", 0, values - 1, &stage.needs);
   reader.Number(json, "time", 0, &stage.time);
+  ReadSpread(reader, json, &stage.spread);
   ReadBytes(reader, json, "before", &stage.before);
   ReadBytes(reader, json, "during", &stage.during);
   return stage;
@@ -67,7 +112,7 @@ int64_t Length(const Json& json, const char* key) {
 
 void ReadProfile(JsonReader& reader, const Json& json, Profile* profile) {
   reader.Members(json, {"kind", "version", "values", "ops", "stages", "tail",
-                        "tail_time", "d2h", "h2d", "host"});
+                        "tail_time", "d2h", "h2d", "host", "measured"});
   std::string kind;
   reader.String(json, "kind", &kind);
   if (kind != "profile") {
@@ -95,6 +140,7 @@ void ReadProfile(JsonReader& reader, const Json& json, Profile* profile) {
   int64_t host = -1;
   reader.Integer(json, "host", -1, JsonReader::kMax, &host);
   profile->host = Bytes{host};
+  ReadOrigin(reader, json, &profile->origin);
 }
 
 }  // namespace
@@ -119,6 +165,7 @@ std::string ProfileToJson(const Profile& profile) {
                    {"other", Count(op.other)},
                    {"scratch", Count(op.scratch)},
                    {"replayable", op.replayable}});
+    AddSpread(op.spread, &ops.back());
   }
   Json stages = Json::array();
   for (const Stage& stage : profile.stages) {
@@ -127,17 +174,19 @@ std::string ProfileToJson(const Profile& profile) {
                       {"time", stage.time},
                       {"before", Count(stage.before)},
                       {"during", Count(stage.during)}});
+    AddSpread(stage.spread, &stages.back());
   }
-  const Json json = {{"kind", "profile"},
-                     {"version", kVersion},
-                     {"values", std::move(values)},
-                     {"ops", std::move(ops)},
-                     {"stages", std::move(stages)},
-                     {"tail", Count(profile.tail)},
-                     {"tail_time", profile.tail_time},
-                     {"d2h", profile.d2h},
-                     {"h2d", profile.h2d},
-                     {"host", std::max<int64_t>(-1, Count(profile.host))}};
+  Json json = {{"kind", "profile"},
+               {"version", kVersion},
+               {"values", std::move(values)},
+               {"ops", std::move(ops)},
+               {"stages", std::move(stages)},
+               {"tail", Count(profile.tail)},
+               {"tail_time", profile.tail_time},
+               {"d2h", profile.d2h},
+               {"h2d", profile.h2d},
+               {"host", std::max<int64_t>(-1, Count(profile.host))}};
+  AddOrigin(profile.origin, &json);
   // Names come from programs and may be no UTF-8; they are for people only.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -24,6 +24,7 @@ struct Intervals {
 
 absl::StatusOr<IdOfCall> IdsOfCalls(const std::vector<ExternalRecord>& all) {
   IdOfCall ids;
+  ids.reserve(all.size());
   for (const ExternalRecord& external : all) {
     if (external.kind != kCuptiCustom2) continue;
     const auto [known, is_new] = ids.emplace(external.correlation, external.id);
@@ -36,7 +37,8 @@ absl::StatusOr<IdOfCall> IdsOfCalls(const std::vector<ExternalRecord>& all) {
   return ids;
 }
 
-absl::Status CheckTimes(const char* what, const DeviceWork& work) {
+// Of hardly any record; so what it says is made apart.
+absl::Status BadTimes(const char* what, const DeviceWork& work) {
   const std::string name =
       absl::StrCat("CUPTI: a ", what, " with correlation ", work.correlation);
   if (work.begin <= 0 || work.end <= 0) {
@@ -45,11 +47,13 @@ absl::Status CheckTimes(const char* what, const DeviceWork& work) {
         " has no times; the device was not waited for, or has no memory "
         "for them"));
   }
-  if (work.end < work.begin) {
-    return absl::DataLossError(absl::StrCat(name, " begins at ", work.begin,
-                                            " and ends at ", work.end));
-  }
-  return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(name, " begins at ", work.begin, " and ends at ", work.end));
+}
+
+absl::Status CheckTimes(const char* what, const DeviceWork& work) {
+  const bool is_good = work.begin > 0 && work.end >= work.begin;
+  return is_good ? absl::OkStatus() : BadTimes(what, work);
 }
 
 absl::Status Add(const DeviceWork& work, Bytes bytes, WorkSum* sum) {

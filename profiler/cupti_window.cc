@@ -71,18 +71,21 @@ std::string EnableName(const Kind& kind, bool enable) {
                       kind.name, ")");
 }
 
-// The thinned calls, on or off. All are tried; the first error.
+// The thinned calls, on or off. All are tried; the first error. Names are made
+// for errors only: there are some eighty calls at each end of a window.
 absl::Status SetCalls(const CuptiApi& api, bool enable) {
   absl::Status status;
+  const auto set = [&](auto function, const char* name, uint32_t id) {
+    const CuptiResult result = function(id, enable ? 1 : 0);
+    if (result == kCuptiSuccess) return;
+    status.Update(
+        CuptiStatus(api, result, absl::StrCat(name, "(", id, ")").c_str()));
+  };
   for (const uint32_t id : kCuptiRuntimeCalls) {
-    status.Update(CuptiStatus(
-        api, api.activity_enable_runtime_api(id, enable ? 1 : 0),
-        absl::StrCat("cuptiActivityEnableRuntimeApi(", id, ")").c_str()));
+    set(api.activity_enable_runtime_api, "cuptiActivityEnableRuntimeApi", id);
   }
   for (const uint32_t id : kCuptiDriverCalls) {
-    status.Update(CuptiStatus(
-        api, api.activity_enable_driver_api(id, enable ? 1 : 0),
-        absl::StrCat("cuptiActivityEnableDriverApi(", id, ")").c_str()));
+    set(api.activity_enable_driver_api, "cuptiActivityEnableDriverApi", id);
   }
   return status;
 }
@@ -164,7 +167,7 @@ absl::Status CuptiWindow::Start() {
   if (status.ok()) {
     status = Enable();
     if (!status.ok()) {
-      Disable().IgnoreError();
+      DisableAll(api_).IgnoreError();
       Flush().IgnoreError();
     }
   }
@@ -193,13 +196,13 @@ absl::Status CuptiWindow::Enable() {
   return status;
 }
 
-absl::Status CuptiWindow::Disable() {
+absl::Status CuptiWindow::DisableAll(const CuptiApi& api) {
   absl::Status status;
   for (const Kind& kind : kKinds) {
-    status.Update(CuptiStatus(api_, api_.activity_disable(kind.number),
+    status.Update(CuptiStatus(api, api.activity_disable(kind.number),
                               EnableName(kind, false).c_str()));
   }
-  status.Update(SetCalls(api_, false));
+  status.Update(SetCalls(api, false));
   return status;
 }
 
@@ -235,9 +238,13 @@ absl::StatusOr<CuptiRecords> CuptiWindow::End() {
   ended_ = true;
   absl::Status status = CheckOtherProfiler(options_);
   if (status.ok()) {
-    status.Update(Disable());
+    status.Update(DisableAll(api_));
     status.Update(Flush());
     status.Update(CheckDropped(api_));
+  } else {
+    // The buffer that CUPTI fills now is ours, and lost to the other profiler
+    // if it goes on. Not by force, which takes work that still runs its times.
+    api_.activity_flush_all(0);
   }
   status.Update(SetDeviceBuffers(api_, device_buffers_before_));
   CuptiCollector::Collected collected = CuptiCollector::Get().Close();

@@ -62,15 +62,17 @@ class CuptiWindow {
   // cannot be had complete: records were dropped, cut off or damaged, buffers
   // were declined or did not come back, a call failed, or another profiler has
   // begun meanwhile. In that case its kinds may be ours, and nothing is
-  // disabled nor flushed; the next window's end does it. Once.
+  // disabled; the next window's end does it, or DisableAll. Once.
   absl::StatusOr<CuptiRecords> End();
+
+  // Disables all that windows enable, for when such a profiler is gone.
+  static absl::Status DisableAll(const CuptiApi& api);
 
  private:
   CuptiWindow(const CuptiApi& api, const CuptiWindowOptions& options);
   absl::Status Start();
   absl::Status LimitDeviceBuffers();
   absl::Status Enable();
-  absl::Status Disable();
   absl::Status Flush();
   void NoteCall(CuptiResult result, bool is_push);
 

@@ -24,6 +24,7 @@ TEST(ExtentsTest, TheSmallestHoleThatFitsIsTaken) {
   extents.Take(Bytes{1});
   extents.Give(big);
   extents.Give(small);
+  EXPECT_EQ(extents.Largest(), Bytes{48});
   EXPECT_EQ(extents.Take(Bytes{15})->offset, 31);
   EXPECT_EQ(extents.Take(Bytes{25})->offset, 0);
   EXPECT_EQ(extents.Take(Bytes{5})->offset, 25);
@@ -40,7 +41,9 @@ TEST(ExtentsTest, NeighboursCoalesceOnBothSides) {
   extents.Give(a);
   extents.Give(c);
   EXPECT_FALSE(extents.Take(Bytes{30}).has_value());
+  EXPECT_EQ(extents.Largest(), Bytes{10});
   extents.Give(b);
+  EXPECT_EQ(extents.Largest(), Bytes{30});
   EXPECT_EQ(extents.Take(Bytes{30})->offset, 0);
 }
 

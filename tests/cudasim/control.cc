@@ -240,7 +240,7 @@ void cudasim_set_hazards_fatal(int fatal) {
 }
 
 void cudasim_observe(const CudasimObserver* observer) {
-  Call(nullptr)->observer = *observer;
+  cudasim::Simulator::observer = *observer;
 }
 
 void cudasim_break(const char* message) { Call(nullptr)->Break(message); }

@@ -152,7 +152,8 @@ struct CudasimDeviceWork {
 };
 /* Both are called with the simulator's lock held, and must not call it: the
  * first at every call, with NULL for one that is no call of the program's, the
- * second at the work that this thread's last call has queued. */
+ * second at the work that this thread's last call has queued. Set before any
+ * other call, or while nobody makes one. */
 struct CudasimObserver {
   void (*call)(const char* function, uint64_t now_ns);
   void (*work)(const struct CudasimDeviceWork* work);

@@ -12,7 +12,10 @@ import sys
 from pathlib import Path
 
 SCHEDULES = ("eager", "ontime", "late", "race", "random")
-_SONAMES = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcuda.so.1")
+_SONAMES = (
+    *("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcuda.so.1"),
+    "libcupti.so.13",
+)
 _BUILT = Path(__file__).parents[2] / "build" / "release" / "tests" / "cudasim" / "lib"
 LIBRARIES = Path(os.environ.get("CUDASIM_LIB", _BUILT))
 
@@ -38,13 +41,13 @@ class Stats:
     now_ns: int
 
 
-def _load() -> ctypes.CDLL:
+def _load() -> tuple[ctypes.CDLL, ctypes.CDLL]:
     if "torch" in sys.modules and "LD_PRELOAD" not in os.environ:
         raise ImportError("cudasim must be imported before torch")
     libraries = [
         ctypes.CDLL(str(LIBRARIES / name), mode=ctypes.RTLD_GLOBAL) for name in _SONAMES
     ]
-    runtime = libraries[0]
+    runtime, cupti = libraries[0], libraries[-1]
     pointer, size, double = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_double
     number, text = ctypes.c_int64, ctypes.c_char_p
     runtime.cudasim_set_capacity.argtypes = [number]
@@ -63,10 +66,15 @@ def _load() -> ctypes.CDLL:
     runtime.cudasim_hazard.argtypes = [size]
     runtime.cudasim_hazard.restype = text
     runtime.cudasim_broken.restype = text
-    return runtime
+    if hasattr(cupti, "cuptisim_set"):  # else a test has put another there
+        cupti.cuptisim_set.argtypes = [text, number]
+        cupti.cuptisim_fail.argtypes = [text, number, number, ctypes.c_int]
+        cupti.cuptisim_calls.argtypes = [text]
+        cupti.cuptisim_calls.restype = ctypes.c_uint64
+    return runtime, cupti
 
 
-runtime = _load()
+runtime, cupti = _load()
 
 
 def stats() -> Stats:
@@ -74,6 +82,43 @@ def stats() -> Stats:
     values = (ctypes.c_uint64 * len(fields))()
     runtime.cudasim_stats(values)
     return Stats(*values)
+
+
+@dataclasses.dataclass
+class CuptiStats:
+    """Counters of the simulated CUPTI; cupti_control.h explains them."""
+
+    dropped: int
+    declined: int
+    held: int
+    cut: int
+    timeless: int
+    failed: int
+    buffers: int
+    enabled: int
+    pending: int
+    device_buffers: int
+    work_ns: int
+
+
+def cupti_stats() -> CuptiStats:
+    fields = dataclasses.fields(CuptiStats)
+    values = (ctypes.c_uint64 * len(fields))()
+    cupti.cuptisim_stats(values)
+    return CuptiStats(*values)
+
+
+def cupti_set(name: str, value: int) -> None:
+    if cupti.cuptisim_set(name.encode(), value):
+        raise ValueError(f"the simulated CUPTI has no setting {name}")
+
+
+def cupti_fail(function: str, result: int, *, after: int = 0, times: int = -1) -> None:
+    cupti.cuptisim_fail(function.encode(), after, times, result)
+
+
+def cupti_calls(function: str) -> int:
+    return int(cupti.cuptisim_calls(function.encode()))
 
 
 def set_schedule(name: str, seed: int = 1) -> None:

@@ -61,8 +61,8 @@ int cuptiUnsubscribe(void* subscriber) {
   return result != 0 ? result : CuptiSim::Get().Unsubscribe(subscriber);
 }
 
-// Callbacks at calls, and times of another clock than the virtual one, are not
-// simulated: what Kineto does with CUPTI beyond what is here has no effect.
+// Callbacks at calls are not simulated: what Kineto does with CUPTI beyond what
+// is here has no effect.
 int cuptiEnableCallback(uint32_t, void*, uint32_t, uint32_t) {
   return CuptiSim::Get().Enter(__func__);
 }
@@ -75,8 +75,10 @@ int cuptiActivityEnableCudaEventDeviceTimestamps(uint8_t) {
   return CuptiSim::Get().Enter(__func__);
 }
 
-int cuptiActivityRegisterTimestampCallback(uint64_t (*)()) {
-  return CuptiSim::Get().Enter(__func__);
+int cuptiActivityRegisterTimestampCallback(uint64_t (*ticks)()) {
+  const int result = CuptiSim::Get().Enter(__func__);
+  if (result == 0) CuptiSim::Get().RegisterTicks(ticks);
+  return result;
 }
 
 int cuptiFinalize() { return CuptiSim::Get().Enter(__func__); }

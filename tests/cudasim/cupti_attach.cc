@@ -1,4 +1,7 @@
 // Puts the simulated CUPTI behind the simulated runtime, when it is loaded.
+#include <cstdio>
+#include <cstdlib>
+
 #include "tests/cudasim/control.h"
 #include "tests/cudasim/cupti_sim.h"
 
@@ -48,6 +51,14 @@ __attribute__((constructor)) void Attach() {
   CuptiSim::Get().set_clock(&Now);
   const CudasimObserver observer = {&NoteCall, &NoteWork};
   cudasim_observe(&observer);
+}
+
+__attribute__((destructor)) void Tell() {
+  if (getenv("CUPTISIM_TELL") == nullptr) return;
+  const CuptisimStats stats = CuptiSim::Get().stats();
+  fprintf(stderr, "cuptisim: enabled %llu, pending %llu\n",
+          static_cast<unsigned long long>(stats.enabled),
+          static_cast<unsigned long long>(stats.pending));
 }
 
 }  // namespace

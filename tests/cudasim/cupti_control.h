@@ -25,6 +25,11 @@
  *                      before the delivery that follows cuptisim_release
  *   cut_buffers        so many of 1000 buffers end within their last record
  *
+ * CUPTISIM_FAIL is FUNCTION:AFTER:TIMES:RESULT,... as cuptisim_fail.
+ *
+ * At the end of a process that has CUPTISIM_TELL in its environment, standard
+ * error has what is enabled still and pending, as "cuptisim: enabled 0, ...".
+ *
  * It is attached to the simulated runtime when it is loaded; a test that has no
  * runtime drives cupti_sim.h itself. Functions may be called from any thread.
  */
@@ -56,6 +61,8 @@ struct CuptisimStats {
   uint64_t enabled;  /* kinds and calls that are enabled now */
   uint64_t pending;  /* records not delivered yet */
   uint64_t device_buffers; /* the limit that is set; 250 */
+  uint64_t work_ns; /* that work took whose kind was enabled, in all, up to when
+                       kernels were disabled last */
 };
 /* Waits for deliveries. */
 void cuptisim_stats(struct CuptisimStats* out);

@@ -8,23 +8,9 @@
 #include <vector>
 
 #include "tests/cudasim/cupti_record.h"
+#include "tests/cudasim/cupti_settings.h"
 
 namespace cudasim {
-
-// cupti_control.h explains them.
-struct CuptiSettings {
-  int64_t version = 130001;
-  int64_t seed = 1;
-  int64_t subscribed = 0;
-  int64_t deliver_every = 0;
-  int64_t records_in_buffer = 0;
-  int64_t shuffle_records = 0;
-  int64_t shuffle_buffers = 0;
-  int64_t late_us = 0;
-  int64_t drop_records = 0;
-  int64_t hold_buffers = 0;
-  int64_t cut_buffers = 0;
-};
 
 struct CuptiCallbacks {
   void (*request)(uint8_t** buffer, size_t* size, size_t* records) = nullptr;

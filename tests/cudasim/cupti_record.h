@@ -47,6 +47,7 @@ struct CuptiRecord {
   uint32_t external_kind = 0;  // of an external correlation
   uint64_t external_id = 0;
   const char* name = nullptr;  // of a kernel
+  uint64_t ahead = 0;          // added to the times where they are written
 
   bool is_work() const {
     return kind == kKernelKind || kind == kCopyKind || kind == kSetKind ||

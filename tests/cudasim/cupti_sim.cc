@@ -1,9 +1,7 @@
 #include "tests/cudasim/cupti_sim.h"
 
 #include <array>
-#include <cctype>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -40,36 +38,6 @@ ThreadOfCupti& ThisThread() {
   return thread;
 }
 
-struct Setting {
-  const char* name;
-  int64_t CuptiSettings::*value;
-};
-constexpr Setting kSettings[] = {
-    {"version", &CuptiSettings::version},
-    {"seed", &CuptiSettings::seed},
-    {"subscribed", &CuptiSettings::subscribed},
-    {"deliver_every", &CuptiSettings::deliver_every},
-    {"records_in_buffer", &CuptiSettings::records_in_buffer},
-    {"shuffle_records", &CuptiSettings::shuffle_records},
-    {"shuffle_buffers", &CuptiSettings::shuffle_buffers},
-    {"late_us", &CuptiSettings::late_us},
-    {"drop_records", &CuptiSettings::drop_records},
-    {"hold_buffers", &CuptiSettings::hold_buffers},
-    {"cut_buffers", &CuptiSettings::cut_buffers},
-};
-
-CuptiSettings SettingsFromEnvironment() {
-  CuptiSettings settings;
-  for (const Setting& setting : kSettings) {
-    std::string name = std::string("CUPTISIM_") + setting.name;
-    for (char& c : name) c = static_cast<char>(toupper(c));
-    if (const char* value = getenv(name.c_str())) {
-      settings.*setting.value = strtoll(value, nullptr, 0);
-    }
-  }
-  return settings;
-}
-
 }  // namespace
 
 CuptiSim& CuptiSim::Get() {
@@ -77,9 +45,10 @@ CuptiSim& CuptiSim::Get() {
   return sim;
 }
 
-CuptiSim::CuptiSim() : settings_(SettingsFromEnvironment()) {
+CuptiSim::CuptiSim()
+    : settings_(CuptiSettings::FromEnvironment()),
+      faults_(CuptiFaultsFromEnvironment()) {
   random_.seed(settings_.seed);
-  std::thread([this] { RunThread(); }).detach();
 }
 
 void CuptiSim::set_clock(uint64_t (*now)()) {
@@ -89,8 +58,9 @@ void CuptiSim::set_clock(uint64_t (*now)()) {
 
 uint32_t CuptiSim::NoteCall(const char* function, uint64_t now) {
   ThisThread().correlation = 0;
-  if (function == nullptr) return 0;
+  if (function == nullptr || !is_recording_) return 0;
   const Lock lock(mutex_);
+  called_ = now;
   for (const Function& known : kFunctions) {
     if (strcmp(known.name, function) == 0) {
       return Call(known.driver, known.number, now);
@@ -127,8 +97,10 @@ bool CuptiSim::IsRecorded(bool driver, uint32_t function) const {
 }
 
 void CuptiSim::NoteWork(CuptiRecord work) {
+  if (!is_recording_) return;
   const Lock lock(mutex_);
   if (kinds_.count(work.kind) == 0) return;
+  work_ns_ += work.end - work.begin;
   if (ThisThread().correlation == 0) {
     Call(kLaunch.driver, kLaunch.number, work.begin);
     work.correlation = ThisThread().correlation;
@@ -139,7 +111,8 @@ void CuptiSim::NoteWork(CuptiRecord work) {
   Add(work);
 }
 
-void CuptiSim::Add(const CuptiRecord& record) {
+void CuptiSim::Add(CuptiRecord record) {
+  if (ticks_ != nullptr) record.ahead = ticks_() - called_;
   pending_.push_back(record);
   Reserve();
   const bool deliver = settings_.deliver_every > 0 &&
@@ -195,6 +168,11 @@ int CuptiSim::Register(const CuptiCallbacks& callbacks) {
   return kCuptiOk;
 }
 
+void CuptiSim::RegisterTicks(uint64_t (*ticks)()) {
+  const Lock lock(mutex_);
+  ticks_ = ticks;
+}
+
 int CuptiSim::Enable(uint32_t kind, bool enable) {
   if (CuptiSizeOf(kind, version()) == 0) return kCuptiInvalidKind;
   const Lock lock(mutex_);
@@ -202,7 +180,9 @@ int CuptiSim::Enable(uint32_t kind, bool enable) {
     kinds_.insert(kind);
   } else {
     kinds_.erase(kind);
+    if (kind == kKernelKind) stats_.work_ns = work_ns_;
   }
+  is_recording_ = !kinds_.empty() || !functions_.empty();
   return kCuptiOk;
 }
 
@@ -213,12 +193,17 @@ void CuptiSim::EnableCall(bool driver, uint32_t function, bool enable) {
   } else {
     functions_.erase({driver, function});
   }
+  is_recording_ = !kinds_.empty() || !functions_.empty();
 }
 
 // Under the lock. The number of the delivery.
 uint64_t CuptiSim::Want(bool forced) {
   ++wanted_;
   if (forced) forced_ = wanted_;
+  // Not before: most programs that have this library never record anything.
+  if (!std::exchange(has_thread_, true)) {
+    std::thread([this] { RunThread(); }).detach();
+  }
   changed_.notify_all();
   return wanted_;
 }
@@ -252,13 +237,9 @@ int CuptiSim::Attribute(uint32_t attribute, size_t* size, void* value,
 
 int CuptiSim::Set(const std::string& name, int64_t value) {
   const Lock lock(mutex_);
-  for (const Setting& setting : kSettings) {
-    if (name != setting.name) continue;
-    settings_.*setting.value = value;
-    if (name == "seed") random_.seed(value);
-    return 0;
-  }
-  return 1;
+  if (!settings_.Set(name, value)) return 1;
+  if (name == "seed") random_.seed(value);
+  return 0;
 }
 
 void CuptiSim::Fail(const char* function, int64_t after, int64_t times,
@@ -290,12 +271,14 @@ void CuptiSim::Release() {
 void CuptiSim::Reset() {
   Lock lock(mutex_);
   changed_.wait(lock, [this] { return done_ == wanted_; });
-  settings_ = SettingsFromEnvironment();
+  settings_ = CuptiSettings::FromEnvironment();
   random_.seed(settings_.seed);
-  faults_ = {};
+  faults_ = CuptiFaultsFromEnvironment();
   kinds_.clear();
   functions_.clear();
+  is_recording_ = false;
   is_subscribed_ = false;
+  ticks_ = nullptr;
   device_buffers_ = 250;
   pending_.clear();
   if (reserved_.buffer.begin != nullptr) {
@@ -304,6 +287,7 @@ void CuptiSim::Reset() {
   release_ = false;
   untaken_drops_ = 0;
   stats_ = {};
+  work_ns_ = 0;
 }
 
 std::vector<CuptiRecord> CuptiSim::TakeComplete(uint64_t now, bool forced) {
@@ -318,6 +302,9 @@ std::vector<CuptiRecord> CuptiSim::TakeComplete(uint64_t now, bool forced) {
     if (!complete) {
       record.begin = record.end = 0;
       ++stats_.timeless;
+    } else if (record.end != 0) {
+      record.begin += record.ahead;
+      record.end += record.ahead;
     }
     taken.push_back(record);
   }

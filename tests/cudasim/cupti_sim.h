@@ -44,6 +44,9 @@ class CuptiSim {
   int Subscribe(void** subscriber);
   int Unsubscribe(const void* subscriber);
   int Register(const CuptiCallbacks& callbacks);
+  // Times are of that clock from now on: what it shows when a call is made, and
+  // from there one tick for a nanosecond. Nothing takes it back.
+  void RegisterTicks(uint64_t (*ticks)());
   int Enable(uint32_t kind, bool enable);
   void EnableCall(bool driver, uint32_t function, bool enable);
   int Flush(bool forced);
@@ -61,7 +64,7 @@ class CuptiSim {
   using Lock = std::unique_lock<std::mutex>;
   CuptiSim();
   bool IsRecorded(bool driver, uint32_t function) const;
-  void Add(const CuptiRecord& record);
+  void Add(CuptiRecord record);
   void Reserve();
   uint32_t Call(bool driver, uint32_t function, uint64_t now);
   uint64_t Want(bool forced);
@@ -78,6 +81,11 @@ class CuptiSim {
   CuptiCallbacks callbacks_;
   std::set<uint32_t> kinds_;
   std::set<std::pair<bool, uint32_t>> functions_;  // by driver
+  std::atomic<bool> is_recording_ = false;         // anything is enabled
+  bool has_thread_ = false;
+  uint64_t work_ns_ = 0;
+  uint64_t (*ticks_)() = nullptr;
+  uint64_t called_ = 0;  // the virtual clock at the last call
   bool is_subscribed_ = false;
   size_t device_buffers_ = 250;
   std::vector<CuptiRecord> pending_;

@@ -117,6 +117,17 @@ CUresult MemGetAllocationGranularity(size_t* size, const CUmemAllocationProp*,
   return Result(Call("cuMemGetAllocationGranularity").error());
 }
 
+CUresult MemGetAddressRange(CUdeviceptr* begin, size_t* size,
+                            CUdeviceptr address) {
+  const Call call("cuMemGetAddressRange");
+  if (call.error()) return Result(call.error());
+  const void* const first = call->heap.BeginOf(Pointer(address));
+  if (first == nullptr) return CUDA_ERROR_NOT_FOUND;
+  if (begin != nullptr) *begin = reinterpret_cast<CUdeviceptr>(first);
+  if (size != nullptr) *size = call->heap.SizeOf(first);
+  return CUDA_SUCCESS;
+}
+
 CUresult MemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
                                    void* address) {
   const Call call("cuMemRetainAllocationHandle");
@@ -220,6 +231,7 @@ const Entry kEntries[] = {
     EntryOf("cuMemUnmap", MemUnmap),
     EntryOf("cuMemSetAccess", MemSetAccess),
     EntryOf("cuMemGetAllocationGranularity", MemGetAllocationGranularity),
+    EntryOf("cuMemGetAddressRange", MemGetAddressRange),
     EntryOf("cuMemRetainAllocationHandle", MemRetainAllocationHandle),
     EntryOf("cuMemGetAllocationPropertiesFromHandle",
             MemGetAllocationPropertiesFromHandle),

@@ -77,11 +77,12 @@ bool HasMask(Values inputs) {
   return found;
 }
 
-// The simulator moves the bytes of a copy between host and device itself, at
-// its turn; a copy that also converts or rearranges calls others that do.
+// The simulator moves the bytes of a copy between host and device, or between
+// two devices, itself, at its turn; a copy that also converts or rearranges
+// calls others that do.
 bool IsTransfer(const OpInfo& info, Values inputs) {
   return info.transfer &&
-         inputs[0].toTensor().is_cuda() != inputs[1].toTensor().is_cuda();
+         inputs[0].toTensor().device() != inputs[1].toTensor().device();
 }
 
 void* CurrentStream(c10::Device device) {

@@ -184,6 +184,11 @@ int Heap::DeviceOf(const void* address) const {
   return range == ranges_.end() ? -1 : range->second.device;
 }
 
+const void* Heap::BeginOf(const void* address) const {
+  const auto range = Find(address);
+  return range == ranges_.end() ? nullptr : Pointer(range->first);
+}
+
 size_t Heap::SizeOf(const void* address) const {
   const auto range = ranges_.find(Number(address));
   return range == ranges_.end() ? 0 : range->second.size;

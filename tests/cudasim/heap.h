@@ -61,6 +61,8 @@ class Heap {
   bool Covers(const void* begin, size_t size) const;
   // The device that holds the allocated address, or -1.
   int DeviceOf(const void* address) const;
+  // Where what holds the allocated address begins, or nullptr.
+  const void* BeginOf(const void* address) const;
   // The size of what begins at the address, or 0.
   size_t SizeOf(const void* address) const;
   // Where the bytes of a device address lie; a host address lies where it is.

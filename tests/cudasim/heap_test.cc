@@ -37,11 +37,13 @@ TEST(HeapTest, BytesAreCoveredFromAllocationToFree) {
   ASSERT_EQ(heap.Allocate(0, 2 * kMiB, &block), Error::kNone);
   EXPECT_TRUE(heap.Covers(block, 2 * kMiB));
   EXPECT_FALSE(heap.Covers(block, 2 * kMiB + 1));
+  EXPECT_EQ(heap.BeginOf(static_cast<char*>(block) + kMiB), block);
   int local = 0;
   EXPECT_FALSE(heap.IsDevice(&local));
   EXPECT_EQ(heap.Bytes(&local), reinterpret_cast<std::byte*>(&local));
   EXPECT_EQ(heap.Free(block), Error::kNone);
   EXPECT_FALSE(heap.Covers(block, 1));
+  EXPECT_EQ(heap.BeginOf(block), nullptr);
   EXPECT_TRUE(heap.IsDevice(block));
   EXPECT_EQ(heap.Free(block), Error::kInvalidValue);
 }

@@ -60,7 +60,9 @@ struct Simulator {
   uint64_t memsets = 0;
   uint64_t out_of_bounds = 0;
   const char* broken = nullptr;
-  CudasimObserver observer = {};
+  // Of the process: who observes is loaded before anything is simulated, mostly
+  // in programs that never simulate anything.
+  static inline CudasimObserver observer = {};
   std::unordered_map<const void*, const char*> kernel_names;  // by host stub
   std::unordered_map<const void*, DeviceVariable> variables;
   std::set<std::string> interned;

@@ -38,7 +38,7 @@ class CudaTierTest : public testing::TestWithParam<int> {
   void TearDown() override {
     c10::cuda::device_synchronize();
     EXPECT_EQ(cudasim_broken(), nullptr);
-    EXPECT_EQ(tier_.used(), Bytes{0});
+    EXPECT_EQ(tier_.room().used, Bytes{0});
   }
 
   static Device& Cuda() { return Device::Get(); }

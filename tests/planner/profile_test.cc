@@ -48,6 +48,26 @@ TEST(ProfileTest, TextReadsBackBitForBit) {
   EXPECT_EQ(back->values[0].bytes, p.values[0].bytes);
 }
 
+TEST(ProfileTest, SpreadsAndTheOriginReadBackAndMayBeMissing) {
+  Profile p = ThreeOps();
+  EXPECT_EQ(ProfileToJson(p).find("spread"), std::string::npos);
+  EXPECT_EQ(ProfileToJson(p).find("measured"), std::string::npos);
+  p.ops[1].spread = {.steps = 9, .median = 11, .quartiles = 0.5, .most = 40};
+  p.stages[2].spread = {.steps = 8, .median = 21, .quartiles = 2, .most = 22};
+  p.origin = {.device = "a device",
+              .megahertz = 1500,
+              .versions = "ebbtide 1",
+              .clock = "CUPTI",
+              .date = "2026-01-31T23:59:59Z"};
+  const auto back = ProfileFromJson(ProfileToJson(p), "step.json");
+  ASSERT_EQ(back.status(), absl::OkStatus());
+  EXPECT_EQ(back->ops[0].spread, TimeSpread());
+  EXPECT_EQ(back->ops[1].spread, p.ops[1].spread);
+  EXPECT_EQ(back->stages[2].spread, p.stages[2].spread);
+  EXPECT_EQ(back->origin, p.origin);
+  EXPECT_EQ(ProfileToJson(*back), ProfileToJson(p));
+}
+
 TEST(ProfileTest, EveryTruncatedTextIsRefused) {
   const std::string text = ProfileToJson(ThreeOps());
   for (size_t n = 0; n < text.size(); ++n) {
@@ -78,6 +98,30 @@ TEST(ProfileTest, ErrorsNameTheFileThePlaceAndWhatWasExpected) {
               HasSubstr("step.json: values[0].op: expected a value below 0"));
   EXPECT_THAT(MessageAfter([](auto& j) { j = 3; }),
               HasSubstr("step.json: expected an object, got 3"));
+}
+
+TEST(ProfileTest, SpreadsAreWholeOrNotThere) {
+  const auto spread = [](const char* key, double value) {
+    return [=](auto& j) {
+      j["ops"][1]["spread"] = {
+          {"steps", 3}, {"median", 1}, {"quartiles", 1}, {"most", 1}};
+      j["ops"][1]["spread"][key] = value;
+    };
+  };
+  EXPECT_THAT(MessageAfter(spread("median", -1)),
+              HasSubstr("ops[1].spread.median: expected a number of at least"));
+  EXPECT_THAT(MessageAfter(spread("most", 1e300)),
+              HasSubstr("ops[1].spread.most: expected a time from 0 to"));
+  EXPECT_THAT(MessageAfter(spread("mean", 1)),
+              HasSubstr("ops[1].spread: unknown member \"mean\""));
+  EXPECT_THAT(MessageAfter([](auto& j) {
+                j["stages"][0]["spread"] = {{"steps", 0}};
+              }),
+              HasSubstr("stages[0].spread.steps: expected a whole number"));
+  EXPECT_THAT(MessageAfter([](auto& j) {
+                j["measured"] = {{"date", ""}};
+              }),
+              HasSubstr("measured.device: expected this member"));
 }
 
 TEST(ProfileTest, NumbersThatAreNoSizesAreRefused) {

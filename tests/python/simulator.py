@@ -7,7 +7,10 @@ import harness
 # For PYTHONPATH: its Python face, which loads it before torch.
 FACE = harness.ROOT / "tests" / "cudasim"
 LIBRARIES = harness.ROOT / "build" / "release" / "tests" / "cudasim" / "lib"
-SONAMES = ("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcuda.so.1")
+SONAMES = (
+    *("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcuda.so.1"),
+    "libcupti.so.13",
+)
 PRELOAD = ":".join(str(LIBRARIES / name) for name in SONAMES)
 # cuBLAS and cuBLASLt keep as little for themselves as they can.
 SMALL_WORKSPACES = {

@@ -1,50 +1,90 @@
 """Programs that use CUDA in their own ways keep their bits on the simulated device."""
 
-import json
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-import harness
 import simulator
-from run import PYTHON, our_lines, run
+from cuda_seeds import HOST_BUDGET, check_left
+from same import Outcome, Zygote
 
-PROGRAM = harness.ROOT / "tests" / "python" / "programs" / "cuda_cases.py"
 SCHEDULES = ("ontime", "late", "race")
-
-
-def case(name: str, schedule: str, **variables: str) -> tuple[Any, list[str]]:
-    done = run(
-        [PYTHON, PROGRAM, schedule, name],
-        PYTHONPATH=str(simulator.FACE),
-        CUDASIM_DEVICES="2",
-        **simulator.SMALL_WORKSPACES,
-        **variables,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1]), our_lines(done.stderr)
-
-
-# Each with a budget that it does not fit.
+# Each with how much less it gets than PyTorch's allocator reserves for it, in MiB.
 CASES = {
-    "plain": "5MiB",
-    "retained_graph": "5MiB",
-    "out_of_memory": "5MiB",
-    "side_stream": "8MiB",
+    "plain": 4,
+    "retained_graph": 8,
+    "checkpointed": 4,
+    "second_derivative": 2,
+    "two_devices": 2,
+    "captured_graph": 2,
+    "out_of_memory": 4,
+    "side_stream": 2,
 }
 
 
+@pytest.fixture(scope="module")
+def process() -> Iterator[Zygote]:
+    environment = simulator.ENVIRONMENT | {"CUDASIM_DEVICES": "2"}
+    with Zygote("programs.cuda_cases", environment=environment) as zygote:
+        yield zygote
+
+
+def run(
+    process: Zygote,
+    name: str,
+    schedule: str,
+    budget: int | None = None,
+    host_budget: int = HOST_BUDGET,
+) -> Outcome:
+    environment = {"RANDOM_SCHEDULE": schedule}
+    if budget:
+        environment |= {
+            "EBBTIDE_BUDGET": f"{budget}B",
+            "EBBTIDE_HOST_BUDGET": f"{host_budget}B",
+            "EBBTIDE_MIN_BYTES": "16KiB",
+        }
+    done = process.run(f"cuda_cases.{name}", environment, seconds=60)
+    assert done.exit == 0, done.errors
+    check_left(done, f"{name}, {schedule}", host_budget)
+    return done
+
+
+def unmanaged(process: Zygote, name: str) -> Outcome:
+    """The control, two unmanaged runs being equal, is checked."""
+    first, second = (run(process, name, schedule) for schedule in ("eager", "late"))
+    assert dict(first.notes)["device"] == ["None"]
+    assert first.notes == second.notes
+    assert first.lines == []
+    return first
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_its_bits_are_those_of_the_unmanaged_run(name: str, tmp_path: Path) -> None:
-    plain, said = case(name, "eager")
-    assert (plain["broken"], plain["hazards"], said) == (None, [], [])
-    assert case(name, "late")[0] == plain
-    report = tmp_path / "report.json"
-    tight = {"EBBTIDE_BUDGET": CASES[name], "EBBTIDE_MIN_BYTES": "16KiB"}
+def test_its_bits_are_those_of_the_unmanaged_run(process: Zygote, name: str) -> None:
+    plain = unmanaged(process, name)
+    budget = plain.work["memory"]["reserved"] - (CASES[name] << 20)
     for schedule in SCHEDULES:
-        managed, lines = case(name, schedule, EBBTIDE_REPORT=str(report), **tight)
-        assert managed == plain, (schedule, lines)
-        assert not any("off:" in line for line in lines), lines
-        done = json.loads(report.read_text())
-        assert done["ops_replayed"] + done["bytes_spilled"] > 0, (schedule, lines)
+        managed = run(process, name, schedule, budget)
+        assert managed.notes == plain.notes, (schedule, managed.lines)
+        assert not any("off:" in line for line in managed.lines), managed.lines
+        assert managed.replayed + managed.spilled > 0, (schedule, managed.lines)
+
+
+def test_it_rests_only_where_one_more_segment_has_room(process: Zygote) -> None:
+    """The next step of as many live bytes may need it, and nobody could help then."""
+    plain = unmanaged(process, "plain")
+    fits = plain.work["memory"]["reserved"]
+    for more, rests in ((0, False), (20 << 20, True)):
+        managed = run(process, "plain", "late", fits + more)
+        assert managed.notes == plain.notes, managed.lines
+        assert (managed.report["rests"] > 0) == rests, (more, managed.lines)
+
+
+def test_a_full_slab_has_room_again_in_the_next_step(process: Zygote) -> None:
+    plain = unmanaged(process, "plain")
+    managed = run(process, "plain", "late", 5 << 20, host_budget=512 << 10)
+    assert managed.notes == plain.notes, managed.lines
+    said = [line for line in managed.lines if "no room to spill" in line]
+    assert len(said) == 1, managed.lines
+    assert "of at most 512.00 KiB" in said[0]
+    assert not any("no more spilling" in line for line in managed.lines)
+    assert managed.spilled > 512 << 10

@@ -1,37 +1,27 @@
 """Small trainings on the simulated device that use it in ways of their own.
 
-    cuda_cases.py SCHEDULE CASE
-
-Prints one line of JSON: the bits of what was computed, and what the simulator found.
+Zygote has to import this module first, and to have the simulator preloaded.
 """
 
-import cudasim  # isort: skip  # before torch
-import hashlib
-import json
-import sys
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+import cudasim
+from programs.cuda_random import exact, left, schedule
+from programs.trial import Trial
 
 # mypy: disallow-untyped-calls=False, warn-return-any=False
 
 ROWS, WIDTH, DEPTH = 512, 128, 8
 
 
-def bits(tensors: Iterable[Tensor]) -> str:
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        flat = tensor.detach().cpu().contiguous().reshape(-1)
-        digest.update(flat.view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def chain() -> nn.Sequential:
+def chain(depth: int = DEPTH) -> nn.Sequential:
     layers = [
         nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Dropout(0.1))
-        for _ in range(DEPTH)
+        for _ in range(depth)
     ]
     return nn.Sequential(*layers).to("cuda")
 
@@ -40,26 +30,47 @@ def rows() -> Tensor:
     return torch.randn(ROWS, WIDTH).to("cuda")
 
 
+def on_device(case: Callable[[Trial], None]) -> Callable[[Trial], None]:
+    """The case with what goes before and after each."""
+
+    def run(t: Trial) -> None:
+        schedule()
+        torch.zeros(1, device="cuda")
+        exact.watch_blocks()
+        case(t)
+        torch.cuda.synchronize()
+        peak = max(map(torch.cuda.max_memory_reserved, range(2)))
+        t.count("memory", reserved=peak)
+        t.add("device", [str(cudasim.broken()), *cudasim.hazards()])
+        t.count("left", **left())
+
+    return run
+
+
+def note(t: Trial, label: str, *values: Tensor | None) -> None:
+    t.note(label, *(value.cpu() for value in values if value is not None))
+
+
 def trained(
-    model: nn.Module, loss_of: Callable[[], Tensor], steps: int = 3
-) -> list[str]:
-    """Bits of losses, gradients and the generator's next numbers, by step."""
-    found = []
-    for _ in range(steps):
+    t: Trial, model: nn.Module, loss_of: Callable[[], Tensor], steps: int = 3
+) -> None:
+    """Notes losses, gradients and the generator's next numbers, by step."""
+    for step in range(steps):
         model.zero_grad()
         loss = loss_of()
         loss.backward()
-        grads = [p.grad for p in model.parameters() if p.grad is not None]
-        found.append(bits([loss, *grads, torch.rand(4, device="cuda")]))
-    return found
+        grads = [p.grad for p in model.parameters()]
+        note(t, f"step {step}", loss, *grads, torch.rand(4, device="cuda"))
 
 
-def plain() -> list[str]:
+@on_device
+def plain(t: Trial) -> None:
     model, x = chain(), rows()
-    return trained(model, lambda: model(x).square().mean())
+    trained(t, model, lambda: model(x).square().mean(), steps=6)
 
 
-def side_stream() -> list[str]:
+@on_device
+def side_stream(t: Trial) -> None:
     """Half of the model runs on a stream of its own, as the program orders it."""
     model, x = chain(), rows()
     side = torch.cuda.Stream()
@@ -74,23 +85,84 @@ def side_stream() -> list[str]:
         h.record_stream(torch.cuda.current_stream())
         return h.square().mean()
 
-    return trained(model, loss)
+    trained(t, model, loss)
 
 
-def retained_graph() -> list[str]:
+@on_device
+def retained_graph(t: Trial) -> None:
     model, x = chain(), rows()
-    found = []
-    for _ in range(3):
+    for step in range(3):
         loss = model(x).square().mean()
-        for _ in range(2):
+        for way in ("first", "again"):
             model.zero_grad()
             loss.backward(retain_graph=True)
-            grads = (p.grad for p in model.parameters())
-            found.append(bits(grad for grad in grads if grad is not None))
-    return found
+            note(t, f"step {step} {way}", *(p.grad for p in model.parameters()))
 
 
-def out_of_memory() -> list[str]:
+@on_device
+def checkpointed(t: Trial) -> None:
+    """Both kinds of PyTorch's checkpoint, which draw their dropout again."""
+    model, x = chain(2 * DEPTH), rows().requires_grad_()
+
+    def loss() -> Tensor:
+        h = checkpoint(model[:2], x, use_reentrant=True)
+        h = checkpoint(model[2:4], h, use_reentrant=False)
+        return model[4:](h).square().mean()
+
+    trained(t, model, loss)
+
+
+@on_device
+def second_derivative(t: Trial) -> None:
+    """A penalty on gradients, whose own graph is differentiated."""
+    model, x = chain(), rows().requires_grad_()
+
+    def loss() -> Tensor:
+        out = model(x)
+        (grad,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+        return out.square().mean() + grad.square().sum()
+
+    trained(t, model, loss)
+
+
+@on_device
+def two_devices(t: Trial) -> None:
+    """A model whose halves are on a device each: two backward threads at once."""
+    model, x = chain(), rows()
+    model[DEPTH // 2 :].to("cuda:1")
+
+    def loss() -> Tensor:
+        h = model[: DEPTH // 2](x)
+        return model[DEPTH // 2 :](h.to("cuda:1")).square().mean()
+
+    trained(t, model, loss)
+
+
+@on_device
+def captured_graph(t: Trial) -> None:
+    """A teacher that is captured once and replayed beside the training."""
+    model, x = chain(), rows()
+    teacher, given = chain().eval(), x.clone()
+    with torch.no_grad():
+        warm = torch.cuda.Stream()
+        warm.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(warm):
+            teacher(given)
+        torch.cuda.current_stream().wait_stream(warm)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            wanted = teacher(given)
+
+    def loss() -> Tensor:
+        given.copy_(x)
+        graph.replay()
+        return (model(x) - wanted).square().mean()
+
+    trained(t, model, loss)
+
+
+@on_device
+def out_of_memory(t: Trial) -> None:
     """What does not fit is PyTorch's error, and less of it fits afterwards."""
     model = chain()
     try:
@@ -99,33 +171,6 @@ def out_of_memory() -> list[str]:
     except torch.OutOfMemoryError as error:
         caught = str(error).split(".")[0]
     torch.cuda.empty_cache()
+    t.add("caught", [caught])
     x = rows()
-    return [caught, *trained(model, lambda: model(x).square().mean())]
-
-
-CASES: dict[str, Callable[[], list[str]]] = {
-    case.__name__: case
-    for case in (
-        plain,
-        side_stream,
-        retained_graph,
-        out_of_memory,
-    )
-}
-
-
-def main() -> None:
-    exact = cudasim.Exact()
-    cudasim.set_schedule(sys.argv[1])
-    torch.zeros(1, device="cuda")
-    exact.watch_blocks()
-    torch.manual_seed(1)
-    torch.backends.cudnn.enabled = False
-    found: Any = CASES[sys.argv[2]]()
-    torch.cuda.synchronize()
-    left = {"found": found, "broken": cudasim.broken(), "hazards": cudasim.hazards()}
-    print(json.dumps(left))
-
-
-if __name__ == "__main__":
-    main()
+    trained(t, model, lambda: model(x).square().mean())

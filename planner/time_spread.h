@@ -1,0 +1,56 @@
+// How the times of one op scatter over the steps in which it was measured.
+#ifndef EBBTIDE_PLANNER_TIME_SPREAD_H_
+#define EBBTIDE_PLANNER_TIME_SPREAD_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "planner/units.h"
+
+namespace ebbtide {
+
+struct TimeSpread {
+  int steps = 0;  // that are known; 0: nothing is, and the rest is 0
+  Time median = 0;
+  Time quartiles = 0;  // the distance between the two
+  Time most = 0;
+  friend bool operator==(const TimeSpread&, const TimeSpread&) = default;
+};
+
+// Of two that run one after the other, as if they were slow together.
+TimeSpread Sum(const TimeSpread& a, const TimeSpread& b);
+
+// The times of one op: the least of all, and how the last of them scatter.
+class TimeSamples {
+ public:
+  static constexpr int kKept = 8;
+
+  void Add(Time time);
+  Time Least() const { return least_; }  // 0: none was added
+  TimeSpread Spread() const;
+
+ private:
+  Time least_ = 0;
+  int64_t added_ = 0;
+  std::array<float, kKept> last_{};
+};
+
+// An op of a step. Equal keys: the same work, by what was asked for.
+struct TimedOp {
+  uint64_t key = 0;
+  Time time = 0;
+  TimeSpread spread;
+};
+
+// Identical layers do the same work, so what each of them took tells of all.
+// Among ops of one key, those whose time is no further from the median time of
+// the key than its own spread, or the median spread of the key, get that median
+// time and that median spread; the others, which stand out, keep theirs. (Not
+// the least of all: the more there are of one layer, the lower it would be.)
+// Ops that were measured less than three times are left alone.
+void PoolTimes(std::vector<TimedOp>* ops);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_TIME_SPREAD_H_
