@@ -84,7 +84,9 @@ void AddCurveCommand(CLI::App& app, Exit* exit) {
       ->required()
       ->type_name("INPUT.json");
   command->add_option("--solver", arguments->solver,
-                      "Chains: auto, rotor, keep; profiles: auto, graph, keep");
+                      "Chains: auto, rotor, floating, unpinned, "
+                      "unpinned-floating, minpeak, minpeak-cubic, keep; "
+                      "profiles: auto, graph, keep");
   command
       ->add_option("--time-limit", arguments->time_limit,
                    "Seconds, for profiles")

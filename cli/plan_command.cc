@@ -21,6 +21,7 @@ struct Arguments {
   std::string budget;
   std::string solver = "auto";
   double time_limit = 5;
+  int threads = 1;
   bool json = false;
   std::string output;
 };
@@ -36,6 +37,7 @@ struct Summary {
   std::string witness;  // what makes the least budget, where it is known
   double gap = 0;
   std::string bound;  // what proves it, or of which plans it is true
+  double rounding_loss = 0;
   double plan_seconds = 0;
   size_t actions = 0;
   std::string json;
@@ -59,6 +61,7 @@ Summary SummarizeChain(const ChainPlan& plan) {
   summary.peak = absl::StrCat(Count(plan.peak));
   summary.budget = absl::StrCat(Count(plan.budget));
   summary.least_budget = absl::StrCat(Count(plan.least_budget));
+  summary.rounding_loss = plan.rounding_loss;
   summary.json = ChainPlanToJson(plan);
   return summary;
 }
@@ -82,9 +85,13 @@ Summary SummarizeGraph(const Plan& plan) {
 absl::StatusOr<Summary> Solve(const Input& input, Bytes budget,
                               const Arguments& arguments) {
   if (const Chain* chain = std::get_if<Chain>(&input)) {
-    const auto plan = MakeChainPlan(*chain, budget, arguments.solver);
+    const auto plan =
+        MakeChainPlan(*chain, budget, arguments.solver, arguments.threads);
     if (!plan.ok()) return plan.status();
     return SummarizeChain(*plan);
+  }
+  if (arguments.threads != 1) {
+    return absl::InvalidArgumentError("--threads is for chains");
   }
   PlanOptions options;
   options.budget = budget;
@@ -112,15 +119,19 @@ Exit Report(const Summary& summary, const Arguments& arguments) {
     }
   }
   if (arguments.json) return Exit::kDone;
-  // Rounded up: it is a claim.
+  // Rounded up: these are claims.
   const double within = std::ceil(1e4 * summary.gap - 1e-6) / 100;
+  const double loss = std::ceil(1e4 * summary.rounding_loss) / 100;
+  const std::string rounded =
+      loss > 0 ? absl::StrFormat(" (rounding sizes cost at most %.2f %%)", loss)
+               : "";
   std::printf(
-      "%s: time %s, within %.2f %% of optimal%s; peak %s of %s (least "
+      "%s: time %s, within %.2f %% of optimal%s%s; peak %s of %s (least "
       "%s%s); %zu actions, planned in %.3f s\n",
       summary.solver.c_str(), summary.time.c_str(), within,
-      summary.bound.c_str(), summary.peak.c_str(), summary.budget.c_str(),
-      summary.least_budget.c_str(), summary.witness.c_str(), summary.actions,
-      summary.plan_seconds);
+      summary.bound.c_str(), rounded.c_str(), summary.peak.c_str(),
+      summary.budget.c_str(), summary.least_budget.c_str(),
+      summary.witness.c_str(), summary.actions, summary.plan_seconds);
   return Exit::kDone;
 }
 
@@ -156,12 +167,15 @@ void AddPlanCommand(CLI::App& app, Exit* exit) {
       ->required();
   command->add_option(
       "--solver", arguments->solver,
-      "Chains: auto, rotor, keep; profiles: auto, graph, "
+      "Chains: auto, rotor, floating, unpinned, "
+      "unpinned-floating, minpeak, minpeak-cubic, keep; profiles: auto, graph, "
       "hierarchical, keep, demand, dtr (what evicting as memory "
       "runs short would do, in our order and in DTR's), "
       "checkmate (exact, for small ones)");
   command->add_option("--time-limit", arguments->time_limit, "Seconds")
       ->check(CLI::Range(0.0, 1e6));
+  command->add_option("--threads", arguments->threads, "For chains")
+      ->check(CLI::Range(1, 64));
   command->add_flag("--json", arguments->json, "Print the plan as JSON");
   command->add_option("-o,--output", arguments->output, "Write the plan here")
       ->type_name("PLAN.json");

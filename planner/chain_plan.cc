@@ -1,23 +1,45 @@
 #include "planner/chain_plan.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "planner/chain_actions.h"
 #include "planner/chain_simulate.h"
+#include "planner/chain_slots.h"
+#include "planner/chain_table.h"
 #include "planner/chain_validate.h"
-#include "planner/rotor.h"
-#include "planner/rotor_actions.h"
+#include "planner/min_peak.h"
 
 namespace ebbtide {
 namespace {
+
+// What rounding sizes to slots may cost, where a finer table is not too large.
+constexpr double kMostLoss = 0.001;
+constexpr int64_t kFewestSlots = 500;
+constexpr int64_t kMostSlots = 1 << 18;
+constexpr int kMostCubic = 1000;
 
 ChainActions KeepActions(const Chain& chain) {
   ChainActions actions;
   for (int i = 0; i < Stages(chain); ++i) EmitForward(i, 1, &actions);
   actions.push_back({ChainAction::Do::kLoss});
   for (int i = Stages(chain) - 1; i >= 0; --i) EmitBackward(i, &actions);
-  return actions;
+  return AddFrees(Stages(chain), actions);
+}
+
+// The plans of solvers that make one, whatever the budget is.
+std::optional<ChainActions> OnlyPlan(const Chain& chain,
+                                     absl::string_view solver) {
+  if (solver == "keep") return KeepActions(chain);
+  if (solver == "minpeak") {
+    return CheckpointPlan(chain, MinPeak(LayerSizes(chain)).checkpoints);
+  }
+  if (solver == "minpeak-cubic") {
+    return CheckpointPlan(chain, MinPeakHeld(LayerSizes(chain)).checkpoints);
+  }
+  return std::nullopt;
 }
 
 // A budget that any plan fits into which saves each stage once.
@@ -49,82 +71,171 @@ Time LowerBound(const Chain& chain) {
   return sum;
 }
 
-ChainActions RotorActions(const Chain& chain, Bytes budget) {
-  const Bytes most = std::min(budget, EnoughFor(chain));
-  const RotorTable table(chain, most);
-  ChainActions actions = table.PlanAt(most);
-  // Near the least budget the rounding to slots may hide the only plans.
-  if (actions.empty()) actions = RotorLeastPlan(chain);
-  return actions;
+// As many slots as fit into `bytes` of a table and `terms` sums.
+int64_t SlotsFor(const TableWork& work, double bytes, double terms) {
+  const double slots =
+      std::min(bytes / sizeof(Time) / work.rows, terms / work.terms);
+  return std::clamp(static_cast<int64_t>(slots), kFewestSlots, kMostSlots);
 }
 
-absl::Status CheckInput(const Chain& chain, absl::string_view solver) {
+// About a second, and about ten.
+int64_t UsualSlots(const TableWork& work) { return SlotsFor(work, 5e8, 2e9); }
+int64_t FineSlots(const TableWork& work) { return SlotsFor(work, 2e9, 2e10); }
+
+// The solver that `name` stands for.
+absl::StatusOr<absl::string_view> SolverFor(const Chain& chain,
+                                            absl::string_view name) {
   if (auto s = CheckChain(chain); !s.ok()) return s;
   if (!chain.weights.empty()) {
     return absl::InvalidArgumentError(
         "weights: expected none, no chain solver plans them");
   }
-  if (solver == "keep") return absl::OkStatus();
-  if (solver == "rotor" || solver == "auto") return CheckRotorSize(chain);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "solver: expected auto, rotor or keep for a chain, got ", solver));
+  if (name == "keep" || name == "minpeak") return name;
+  if (name == "minpeak-cubic") {
+    if (Stages(chain) <= kMostCubic) return name;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " plans chains of at most ", kMostCubic,
+                     " stages, this one has ", Stages(chain)));
+  }
+  if (name == "auto") {
+    // The better kind as long as it takes no longer than the other may.
+    const TableWork work =
+        WorkOf(chain, *ParseChainSolver("unpinned-floating"));
+    name = work.terms * kFewestSlots < 2e9 ? "unpinned-floating" : "unpinned";
+  }
+  const auto solver = ParseChainSolver(name);
+  if (!solver.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "solver: expected auto, rotor, floating, unpinned, unpinned-floating, "
+        "minpeak, minpeak-cubic or keep for a chain, got ",
+        name));
+  }
+  if (auto s = CheckTableSize(chain, *solver); !s.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", s.message()));
+  }
+  return name;
 }
 
-absl::StatusOr<Bytes> LeastBudget(const Chain& chain, bool keep) {
-  if (!keep) return RotorLeastBudget(chain);
-  absl::StatusOr<ChainSimulation> all =
-      SimulateChain(chain, KeepActions(chain), EnoughFor(chain));
-  if (!all.ok()) return all.status();
-  return all->peak;
+struct Solved {
+  ChainActions actions;
+  double rounding_loss = 0;
+};
+
+// What rounding costs at most: sizes rounded down have the time that no plan
+// of this kind beats. `actions` are empty where no plan was found.
+absl::StatusOr<double> LossOf(const Chain& chain, const ChainActions& actions,
+                              ChainSolver solver, Bytes budget, int64_t limit,
+                              int threads) {
+  const auto simulation = SimulateChain(chain, actions, budget);
+  if (!simulation.ok()) return simulation.status();
+  const SlotChain down = CountSlots(chain, budget, limit, Rounding::kDown);
+  const auto bound = MakeChainTable(down, solver, threads)->TimeAt(budget);
+  if (!bound.has_value() || *bound <= 0) return 0.0;
+  return simulation->time / *bound - 1;
+}
+
+absl::StatusOr<Solved> SolveTable(const Chain& chain, ChainSolver solver,
+                                  Bytes budget, int threads) {
+  const Bytes most = std::min(budget, EnoughFor(chain));
+  const TableWork work = WorkOf(chain, solver);
+  int64_t limit = UsualSlots(work);
+  while (true) {
+    SlotChain up = CountSlots(chain, most, limit, Rounding::kUp);
+    const bool exact = IsExact(chain, up);
+    Solved solved;
+    solved.actions =
+        MakeChainTable(std::move(up), solver, threads)->PlanAt(most);
+    // Near the least budget the rounding to slots may hide the only plans.
+    if (solved.actions.empty()) solved.actions = LeastChainPlan(chain, solver);
+    if (exact) return solved;
+    const auto loss =
+        LossOf(chain, solved.actions, solver, most, limit, threads);
+    if (!loss.ok()) return loss.status();
+    solved.rounding_loss = std::max(0.0, *loss);
+    const int64_t finer = std::min(4 * limit, FineSlots(work));
+    if (solved.rounding_loss <= kMostLoss || finer <= limit) return solved;
+    limit = finer;
+  }
+}
+
+absl::StatusOr<Bytes> LeastBudget(const Chain& chain, absl::string_view solver,
+                                  const std::optional<ChainActions>& only) {
+  if (!only.has_value()) {
+    return LeastChainBudget(chain, *ParseChainSolver(solver));
+  }
+  const auto simulation = SimulateChain(chain, *only, EnoughFor(chain));
+  if (!simulation.ok()) return simulation.status();
+  return simulation->peak;
+}
+
+// The parts of `plan` that are not its author's to say.
+absl::Status Judge(const Chain& chain, ChainPlan* plan) {
+  const auto simulation = SimulateChain(chain, plan->actions, plan->budget);
+  if (!simulation.ok()) {
+    return absl::InternalError(
+        absl::StrCat(plan->solver, ": ", simulation.status().message()));
+  }
+  plan->time = simulation->time;
+  plan->peak = simulation->peak;
+  const absl::Status valid = ValidateChainPlan(chain, *plan);
+  if (valid.ok()) return valid;
+  return absl::InternalError(absl::StrCat(plan->solver, ": ", valid.message()));
 }
 
 }  // namespace
 
 absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
-                                        absl::string_view solver) {
-  if (auto s = CheckInput(chain, solver); !s.ok()) return s;
+                                        absl::string_view name, int threads) {
   const absl::Time start = absl::Now();
-  const bool keep = solver == "keep";
+  const auto solver = SolverFor(chain, name);
+  if (!solver.ok()) return solver.status();
   ChainPlan plan;
-  plan.solver = keep ? "keep" : "rotor";
+  plan.solver = std::string(*solver);
   plan.budget = budget;
   plan.lower_bound_time = LowerBound(chain);
-  absl::StatusOr<Bytes> least = LeastBudget(chain, keep);
+  std::optional<ChainActions> only = OnlyPlan(chain, *solver);
+  const absl::StatusOr<Bytes> least = LeastBudget(chain, *solver, only);
   if (!least.ok()) return least.status();
   plan.least_budget = *least;
   plan.feasible = budget >= plan.least_budget;
+  if (plan.feasible && only.has_value()) {
+    plan.actions = *std::move(only);
+  } else if (plan.feasible) {
+    auto solved =
+        SolveTable(chain, *ParseChainSolver(*solver), budget, threads);
+    if (!solved.ok()) return solved.status();
+    plan.actions = std::move(solved->actions);
+    plan.rounding_loss = solved->rounding_loss;
+  }
   if (plan.feasible) {
-    plan.actions = keep ? KeepActions(chain) : RotorActions(chain, budget);
-    const auto simulation = SimulateChain(chain, plan.actions, budget);
-    if (!simulation.ok()) {
-      return absl::InternalError(
-          absl::StrCat(plan.solver, ": ", simulation.status().message()));
-    }
-    plan.time = simulation->time;
-    plan.peak = simulation->peak;
-    if (auto s = ValidateChainPlan(chain, plan); !s.ok()) {
-      return absl::InternalError(absl::StrCat(plan.solver, ": ", s.message()));
-    }
+    if (auto s = Judge(chain, &plan); !s.ok()) return s;
   }
   plan.plan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
   return plan;
 }
 
-absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(
-    const Chain& chain, absl::string_view solver) {
-  if (auto s = CheckInput(chain, solver); !s.ok()) return s;
-  const bool keep = solver == "keep";
-  absl::StatusOr<Bytes> least = LeastBudget(chain, keep);
+absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(const Chain& chain,
+                                                       absl::string_view name,
+                                                       int threads) {
+  const auto solver = SolverFor(chain, name);
+  if (!solver.ok()) return solver.status();
+  const std::optional<ChainActions> only = OnlyPlan(chain, *solver);
+  const absl::StatusOr<Bytes> least = LeastBudget(chain, *solver, only);
   if (!least.ok()) return least.status();
+  const auto kind = ParseChainSolver(*solver);
   const ChainActions actions =
-      keep ? KeepActions(chain) : RotorLeastPlan(chain);
+      only.has_value() ? *only : LeastChainPlan(chain, *kind);
   const auto simulation = SimulateChain(chain, actions, *least);
   if (!simulation.ok()) {
     return absl::InternalError(simulation.status().message());
   }
   std::vector<CurvePoint> curve = {{*least, simulation->time}};
-  if (keep) return curve;
-  for (const CurvePoint& point : RotorTable(chain, EnoughFor(chain)).Curve()) {
+  if (!kind.has_value()) return curve;
+  const int64_t limit = UsualSlots(WorkOf(chain, *kind));
+  const auto table =
+      MakeChainTable(CountSlots(chain, EnoughFor(chain), limit, Rounding::kUp),
+                     *kind, threads);
+  for (const CurvePoint& point : table->Curve()) {
     if (point.budget < curve.back().budget) continue;
     if (point.budget == curve.back().budget) curve.pop_back();
     if (curve.empty() || point.time < curve.back().time) {

@@ -44,20 +44,26 @@ struct ChainPlan {
   Bytes peak{};               // the simulator's
   Time lower_bound_time = 0;  // no plan is faster
   Bytes least_budget{};       // least budget this solver has a plan for
+  // What rounding sizes to slots may cost: no plan of the solver's kind is
+  // faster than time / (1 + rounding_loss). 0 where nothing was rounded.
+  double rounding_loss = 0;
   double plan_seconds = 0;
   std::vector<ChainAction> actions;
 };
 
 // The solver's best plan within `budget`; feasible is false where there is
-// none. Solvers: rotor, keep, auto. Every plan has passed SimulateChain and
-// ValidateChain. Errors: an invalid chain, an unknown solver, weights (no chain
-// solver plans them).
+// none. Solvers: those of planner/chain_table.h,
+// minpeak and minpeak-cubic (planner/min_peak.h), keep, auto. Every plan has
+// passed SimulateChain and ValidateChain. Errors: an invalid chain, an unknown
+// solver, a chain too long for it, weights (no chain solver plans them).
 absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
-                                        absl::string_view solver);
+                                        absl::string_view solver,
+                                        int threads = 1);
 
 // All budgets at once, from the least feasible one to the one that keeps all.
-absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(
-    const Chain& chain, absl::string_view solver);
+absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(const Chain& chain,
+                                                       absl::string_view solver,
+                                                       int threads = 1);
 
 // Text form. Reading needs feasible, time, peak and actions; without a budget
 // the plan is held to its own peak.

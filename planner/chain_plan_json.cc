@@ -78,9 +78,10 @@ void ReadBytes(JsonReader& reader, const Json& json, const char* key,
 }
 
 void ReadHead(JsonReader& reader, const Json& json, ChainPlan* plan) {
-  reader.Members(json, {"kind", "version", "solver", "budget", "feasible",
-                        "time", "peak", "lower_bound_time", "gap",
-                        "plan_seconds", "least_budget", "actions"});
+  reader.Members(
+      json, {"kind", "version", "solver", "budget", "feasible", "time", "peak",
+             "lower_bound_time", "gap", "plan_seconds", "least_budget",
+             "rounding_loss", "actions"});
   if (reader.Has(json, "kind")) {
     std::string kind;
     reader.String(json, "kind", &kind);
@@ -98,6 +99,9 @@ void ReadHead(JsonReader& reader, const Json& json, ChainPlan* plan) {
   }
   if (reader.Has(json, "lower_bound_time")) {
     reader.Number(json, "lower_bound_time", 0, &plan->lower_bound_time);
+  }
+  if (reader.Has(json, "rounding_loss")) {
+    reader.Number(json, "rounding_loss", 0, &plan->rounding_loss);
   }
   if (reader.Has(json, "plan_seconds")) {
     reader.Number(json, "plan_seconds", 0, &plan->plan_seconds);
@@ -153,6 +157,7 @@ std::string ChainPlanToJson(const ChainPlan& plan) {
                {"peak", nullptr},
                {"lower_bound_time", plan.lower_bound_time},
                {"gap", nullptr},
+               {"rounding_loss", plan.rounding_loss},
                {"plan_seconds", plan.plan_seconds},
                {"least_budget", Count(plan.least_budget)},
                {"actions", std::move(actions)}};

@@ -51,6 +51,29 @@ inline Chain KnownChain(const std::string& name) {
   return {};
 }
 
+// Without zeros: no input without a size, no forward without a time. Drawn in
+// the order of the study that tests/planner/chain_table_test.cc compares with.
+inline Chain SmallChain(std::mt19937& rng, int stages) {
+  const auto pick = [&](int low, int high) {
+    return low + static_cast<int>(rng() % (high - low + 1));
+  };
+  Chain c;
+  for (int i = 0; i < stages; ++i) {
+    c.fw.push_back(pick(1, 10));
+    c.bw.push_back(pick(1, 10));
+    c.ft.push_back(Bytes{pick(0, 3)});
+    c.bt.push_back(Bytes{pick(0, 4)});
+  }
+  c.bw.push_back(0);
+  c.bt.push_back(Bytes{0});
+  for (int i = 0; i <= stages; ++i) c.x.push_back(Bytes{pick(1, 4)});
+  c.xb.push_back(c.x[0]);
+  for (int i = 1; i <= stages; ++i) {
+    c.xb.push_back(c.x[i] + Bytes{pick(0, 6)});
+  }
+  return c;
+}
+
 inline Chain RandomChain(uint32_t seed, int stages, bool options = false) {
   std::mt19937 rng(seed);
   const auto pick = [&](int low, int high) {

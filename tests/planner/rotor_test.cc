@@ -1,4 +1,4 @@
-#include "planner/rotor.h"
+#include "planner/chain_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,12 @@
 
 namespace ebbtide {
 namespace {
+
+constexpr ChainSolver kRotor;
+
+std::unique_ptr<ChainTable> Table(const Chain& chain, Bytes most) {
+  return MakeChainTable(CountSlots(chain, most, 1000, Rounding::kUp), kRotor);
+}
 
 TEST(RotorTest, KnownChainsTakeTheirKnownTimes) {
   const auto known = KnownTimes("rotor");
@@ -30,11 +36,12 @@ TEST(RotorTest, KnownChainsTakeTheirKnownTimes) {
 TEST(RotorTest, TheLeastBudgetIsTheFirstOneTheTableHasAPlanFor) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     const Chain chain = RandomChain(seed, 2 + seed % 7, seed % 2 == 1);
-    const Bytes least = RotorLeastBudget(chain);
-    const RotorTable table(chain, least + Bytes{5});
-    EXPECT_FALSE(table.TimeAt(least - Bytes{1}).has_value()) << seed;
-    EXPECT_TRUE(table.TimeAt(least).has_value()) << seed;
-    const auto simulation = SimulateChain(chain, RotorLeastPlan(chain), least);
+    const Bytes least = LeastChainBudget(chain, kRotor);
+    const auto table = Table(chain, least + Bytes{5});
+    EXPECT_FALSE(table->TimeAt(least - Bytes{1}).has_value()) << seed;
+    EXPECT_TRUE(table->TimeAt(least).has_value()) << seed;
+    const auto simulation =
+        SimulateChain(chain, LeastChainPlan(chain, kRotor), least);
     EXPECT_EQ(simulation.status(), absl::OkStatus()) << seed;
   }
 }
@@ -42,12 +49,12 @@ TEST(RotorTest, TheLeastBudgetIsTheFirstOneTheTableHasAPlanFor) {
 TEST(RotorTest, TheTableTakesTheTimeOfItsPlan) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     const Chain chain = RandomChain(seed, 2 + seed % 7, seed % 2 == 1);
-    const Bytes least = RotorLeastBudget(chain);
-    const RotorTable table(chain, least + Bytes{30});
+    const Bytes least = LeastChainBudget(chain, kRotor);
+    const auto table = Table(chain, least + Bytes{30});
     for (int extra = 0; extra <= 30; extra += 3) {
       const auto plan = MakeChainPlan(chain, least + Bytes{extra}, "rotor");
       ASSERT_EQ(plan.status(), absl::OkStatus()) << seed;
-      EXPECT_EQ(plan->time, *table.TimeAt(least + Bytes{extra})) << seed;
+      EXPECT_EQ(plan->time, *table->TimeAt(least + Bytes{extra})) << seed;
     }
   }
 }
@@ -57,7 +64,7 @@ TEST(RotorTest, NeverBeatsTheExhaustiveSearch) {
   int all = 0;
   for (uint32_t seed = 0; seed < 150; ++seed) {
     const Chain chain = RandomChain(seed, 3 + seed % 3);
-    const Bytes least = RotorLeastBudget(chain);
+    const Bytes least = LeastChainBudget(chain, kRotor);
     for (int extra : {0, 2, 5, 9}) {
       const Bytes budget = least + Bytes{extra};
       const auto plan = MakeChainPlan(chain, budget, "rotor");
@@ -80,7 +87,7 @@ TEST(RotorTest, SizesAreRoundedUpToSlotsAndTheBudgetHolds) {
     for (Bytes& size : *sizes) size = Bytes{Count(size) * 1000003 + 1};
   }
   chain.xb[0] = chain.x[0];
-  const Bytes least = RotorLeastBudget(chain);
+  const Bytes least = LeastChainBudget(chain, kRotor);
   for (int percent = 100; percent < 300; percent += 7) {
     const Bytes budget{Count(least) * percent / 100};
     const auto plan = MakeChainPlan(chain, budget, "rotor");

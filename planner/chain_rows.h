@@ -1,0 +1,220 @@
+// The table of a recurrence (planner/chain_branch.h): a row of times over slots
+// for each cell. Private to the planner.
+#ifndef EBBTIDE_PLANNER_CHAIN_ROWS_H_
+#define EBBTIDE_PLANNER_CHAIN_ROWS_H_
+
+#include <algorithm>
+#include <barrier>
+#include <exception>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "planner/chain_table.h"
+#include "planner/chain_walk.h"
+#include "planner/check.h"
+#include "planner/min_plus.h"
+#include "planner/row_store.h"
+
+namespace ebbtide {
+
+template <class T, class Cells>
+class ChainRows : public ChainTable {
+ public:
+  ChainRows(SlotChain chain, bool unpinned, int threads)
+      : c_(std::move(chain)), cells_(c_, unpinned), pairs_(c_.stages + 1) {
+    first_.resize(static_cast<size_t>(pairs_) * pairs_);
+    size_t cells = 0;
+    for (int i = 0; i < pairs_; ++i) {
+      for (int l = i; l < pairs_; ++l) {
+        first_[Pair(i, l)] = cells;
+        cells += cells_.CellsOf(i, l);
+      }
+    }
+    rows_.resize(cells);
+    Fill(threads);
+  }
+
+  std::optional<Time> TimeAt(Bytes budget) const override {
+    const int64_t m = c_.SlotsOf(budget);
+    const TimeRow<T>& row = Whole();
+    if (m < row.low || row.low > row.high) return std::nullopt;
+    return row.At(static_cast<int>(m)) * c_.quantum;
+  }
+
+  std::vector<ChainAction> PlanAt(Bytes budget) const override {
+    if (!TimeAt(budget).has_value()) return {};
+    ChainActions actions;
+    const auto choose = [this](const ChainCell& cell, int64_t m) {
+      return Choose(cell, static_cast<int>(m));
+    };
+    WalkBranches(c_.stages, {0, c_.stages, 0}, c_.SlotsOf(budget), choose,
+                 &actions);
+    return AddFrees(c_.stages, actions);
+  }
+
+  std::vector<CurvePoint> Curve() const override {
+    std::vector<CurvePoint> curve;
+    const TimeRow<T>& row = Whole();
+    for (int m = row.low; m <= row.high; ++m) {
+      const Time time = row.At(m) * c_.quantum;
+      if (!curve.empty() && curve.back().time <= time) continue;
+      curve.push_back({Bytes{c_.input + m * c_.unit}, time});
+    }
+    return curve;
+  }
+
+  size_t MemoryUsed() const override {
+    size_t sum =
+        rows_.size() * sizeof(rows_[0]) + first_.size() * sizeof(first_[0]);
+    for (const auto& worker : workers_) sum += worker.store.MemoryUsed();
+    return sum;
+  }
+
+ private:
+  static constexpr T kNever = std::is_integral_v<T>
+                                  ? std::numeric_limits<T>::max()
+                                  : std::numeric_limits<T>::infinity();
+  // Pairs of a block have their rows in common; 16 of them, 500 slots of four
+  // bytes and 340 stages keep what a block reads at 11 MB.
+  static constexpr int kBlock = 16;
+
+  struct Worker {
+    RowStore<T> store;
+    std::vector<T> out;
+    std::vector<MinPlusTerm<T>> terms;
+    std::exception_ptr error;
+  };
+
+  size_t Pair(int i, int l) const {
+    return static_cast<size_t>(i) * pairs_ + l;
+  }
+  const TimeRow<T>& Row(const ChainCell& cell) const {
+    static constexpr T kZeros[1 + kRowStep] = {};
+    static constexpr TimeRow<T> kNone{kZeros, 0, 0};
+    if (cell.i < 0) return kNone;
+    return rows_[first_[Pair(cell.i, cell.l)] + cell.index];
+  }
+  const TimeRow<T>& Whole() const { return Row({0, c_.stages, 0}); }
+
+  // Blocks of pairs on one diagonal need only those of the diagonals before.
+  void Fill(int threads) {
+    const int blocks = (pairs_ + kBlock - 1) / kBlock;
+    threads = std::clamp(threads, 1, blocks);
+    workers_.resize(threads);
+    std::barrier<> barrier(threads);
+    const auto work = [&](int self) {
+      for (int d = 0; d < blocks; ++d) {
+        for (int b = self; b + d < blocks; b += threads) {
+          GuardedFillBlock(b, b + d, &workers_[self]);
+        }
+        barrier.arrive_and_wait();
+      }
+    };
+    std::vector<std::thread> others;
+    for (int t = 1; t < threads; ++t) others.emplace_back(work, t);
+    work(0);
+    for (std::thread& other : others) other.join();
+    for (const Worker& worker : workers_) {
+      if (worker.error) std::rethrow_exception(worker.error);
+    }
+  }
+
+  // A worker that failed goes on to every barrier, or the others would wait.
+  void GuardedFillBlock(int rows, int columns, Worker* worker) {
+    if (worker->error) return;
+    try {
+      FillBlock(rows, columns, worker);
+    } catch (...) {
+      worker->error = std::current_exception();
+    }
+  }
+
+  void FillBlock(int rows, int columns, Worker* worker) {
+    const int i_end = std::min((rows + 1) * kBlock, pairs_);
+    const int l_end = std::min((columns + 1) * kBlock, pairs_);
+    for (int i = i_end - 1; i >= rows * kBlock; --i) {
+      for (int l = std::max(i, columns * kBlock); l < l_end; ++l) {
+        const int cells = cells_.CellsOf(i, l);
+        for (int index = 0; index < cells; ++index) {
+          FillCell({i, l, index}, worker);
+        }
+      }
+    }
+  }
+
+  // x[i] is part of what a cell that is asked for leaves.
+  int MostSlots(int i) const {
+    return static_cast<int>(c_.slots - (cells_.Charged(i) ? c_.x[i] : 0));
+  }
+
+  void FillCell(const ChainCell& cell, Worker* worker) {
+    auto& terms = worker->terms;
+    terms.clear();
+    const int most = MostSlots(cell.i);
+    int first = most + 1;
+    int last = -1;  // from here on no term changes
+    cells_.Branches(cell, [&](const ChainBranch& branch) {
+      const TimeRow<T>& left = Row(branch.left);
+      const TimeRow<T>& right = Row(branch.right);
+      if (left.low > left.high || right.low > right.high) return;
+      const int64_t from =
+          std::max({branch.gate, int64_t{left.low}, right.low + branch.shift});
+      if (from > most) return;
+      const int64_t flat =
+          std::max({from, int64_t{left.high}, right.high + branch.shift});
+      first = std::min(first, static_cast<int>(from));
+      last = std::max(last, static_cast<int>(std::min<int64_t>(flat, most)));
+      terms.push_back({static_cast<T>(branch.cost), static_cast<int>(from),
+                       static_cast<int>(branch.shift), left, right});
+    });
+    if (last < 0) return;
+    T* out = Scratch(worker, last);
+    std::fill(out + first, out + last + 1 + kRowStep, kNever);
+    MinPlus<T>(terms, last, out);
+    while (last > first && out[last - 1] == out[last]) --last;
+    const int band = last - first + 1;
+    T* stored = worker->store.Take(band + kRowStep);
+    std::copy(out + first, out + last + 1, stored);
+    std::fill(stored + band, stored + band + kRowStep, out[last]);
+    rows_[first_[Pair(cell.i, cell.l)] + cell.index] = {stored, first, last};
+  }
+
+  static T* Scratch(Worker* worker, int last) {
+    if (static_cast<int>(worker->out.size()) <= last + kRowStep) {
+      worker->out.resize(last + 1 + kRowStep);
+    }
+    return worker->out.data();
+  }
+
+  // The first branch that gives the cell's time, by the sums of MinPlus.
+  ChainBranch Choose(const ChainCell& cell, int m) const {
+    ChainBranch chosen;
+    bool found = false;
+    const T best = Row(cell).At(m);
+    cells_.Branches(cell, [&](const ChainBranch& branch) {
+      if (found || m < branch.gate) return;
+      const TimeRow<T>& left = Row(branch.left);
+      const TimeRow<T>& right = Row(branch.right);
+      if (left.low > left.high || m < left.low) return;
+      if (right.low > right.high || m - branch.shift < right.low) return;
+      const T time = static_cast<T>(branch.cost) + left.At(m) +
+                     right.At(static_cast<int>(m - branch.shift));
+      found = time == best;
+      if (found) chosen = branch;
+    });
+    EBBTIDE_CHECK(found);
+    return chosen;
+  }
+
+  const SlotChain c_;
+  const Cells cells_;
+  const int pairs_;
+  std::vector<size_t> first_;
+  std::vector<TimeRow<T>> rows_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_CHAIN_ROWS_H_
