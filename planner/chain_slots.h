@@ -40,6 +40,11 @@ struct SlotChain {
 
   // Slots beside x[0] within `budget`; negative where it does not hold x[0].
   int64_t SlotsOf(Bytes budget) const;
+  // What is charged before a segment that ends with stage l begins: y[l+1], and
+  // the saved set of stage l in its way f - 1, if f is not 0.
+  int64_t Held(int l, int f) const {
+    return x[l + 1] + (f > 0 ? ways[l][f - 1].keeps : 0);
+  }
   // To run the backward of stage i, saved in `way`, with nothing else alive.
   int64_t Backward(int i, const SlotWay& way) const {
     return x[i] + x[i + 1] + way.keeps + way.bt;

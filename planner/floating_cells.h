@@ -20,6 +20,7 @@
 
 #include "planner/chain_branch.h"
 #include "planner/chain_slots.h"
+#include "planner/stage_branches.h"
 
 namespace ebbtide {
 
@@ -73,30 +74,17 @@ class FloatingCells {
     return {s, l, place * Forms(l) + f};
   }
 
-  int64_t Held(int l, int f) const {
-    return c_.x[l + 1] + (f > 0 ? c_.ways[l][f - 1].keeps : 0);
-  }
   // Least slots for the forward of stage s beside what is held.
   int64_t StepGate(int s, int l, int f) const {
-    return Held(l, f) + c_.x[s + 1] + c_.ft[s];
+    return c_.Held(l, f) + c_.x[s + 1] + c_.ft[s];
   }
   Time StepTime(int s) const { return c_.walked[s + 1] - c_.walked[s]; }
 
   template <class Visit>
   void Run(int s, int t, int l, int f, Visit& visit) const {
-    if (s == l) return Base(s, f, visit);
+    if (s == l) return VisitLastStage(c_, s, f, visit);
     if (s == t) {
-      for (size_t w = 0; w < c_.ways[s].size(); ++w) {
-        const SlotWay& way = c_.ways[s][w];
-        visit({.cost = way.fw + way.bw,
-               .gate = std::max({way.keeps, Held(l, f) + way.keeps + way.ft,
-                                 c_.Backward(s, way)}),
-               .shift = way.keeps,
-               .right = RunCell(s + 1, s + 1, l, f),
-               .walk_to = s,
-               .way = static_cast<int>(w),
-               .backward = true});
-      }
+      VisitSaves(c_, s, c_.Held(l, f), RunCell(s + 1, s + 1, l, f), visit);
     } else {
       Move(s, l, f, RunCell(s + 1, t, l, f), visit);
     }
@@ -145,7 +133,7 @@ class FloatingCells {
       const SlotWay& way = c_.ways[k][w];
       const int64_t shift = way.keeps - c_.x[k];
       visit({.cost = way.fw,
-             .gate = std::max(shift, Held(l, f) + way.keeps + way.ft),
+             .gate = std::max(shift, c_.Held(l, f) + way.keeps + way.ft),
              .shift = shift,
              .right = RunCell(k + 1, k + 1, l, f),
              .walk_to = k,
@@ -165,23 +153,6 @@ class FloatingCells {
     for (int j = k + 1; j < l; ++j) {
       for (int v = 0; v < static_cast<int>(c_.ways[j].size()); ++v) {
         HoldToLeave(s, j, v, l, f, LeaveCell(s, k, w, j, v + 1), visit);
-      }
-    }
-  }
-
-  template <class Visit>
-  void Base(int s, int f, Visit& visit) const {
-    for (size_t w = 0; w < c_.ways[s].size(); ++w) {
-      const SlotWay& way = c_.ways[s][w];
-      const int64_t back = c_.Backward(s, way);
-      if (f == 0) {
-        visit({.cost = way.fw + way.bw,
-               .gate = std::max(back, c_.x[s + 1] + way.keeps + way.ft),
-               .walk_to = s,
-               .way = static_cast<int>(w),
-               .backward = true});
-      } else if (f == static_cast<int>(w) + 1) {
-        visit({.cost = way.bw, .gate = back, .walk_to = s, .backward = true});
       }
     }
   }

@@ -14,6 +14,7 @@
 
 #include "planner/chain_branch.h"
 #include "planner/chain_slots.h"
+#include "planner/stage_branches.h"
 
 namespace ebbtide {
 
@@ -28,19 +29,9 @@ class SegmentCells {
   template <class Visit>
   void Branches(const ChainCell& cell, Visit&& visit) const {
     const auto [i, l, f] = cell;
-    if (i == l) return Base(i, f, visit);
-    const int64_t held = Held(l, f);
-    for (size_t w = 0; w < c_.ways[i].size(); ++w) {
-      const SlotWay& way = c_.ways[i][w];
-      visit({.cost = way.fw + way.bw,
-             .gate = std::max(
-                 {way.keeps, held + way.keeps + way.ft, c_.Backward(i, way)}),
-             .shift = way.keeps,
-             .right = {i + 1, l, f},
-             .walk_to = i,
-             .way = static_cast<int>(w),
-             .backward = true});
-    }
+    if (i == l) return VisitLastStage(c_, i, f, visit);
+    const int64_t held = c_.Held(l, f);
+    VisitSaves(c_, i, held, {i + 1, l, f}, visit);
     int64_t walk = 0;  // least slots from x[i] to x[k]
     for (int k = i + 1; k <= l; ++k) {
       const int64_t from = k - 1 > i ? c_.x[k - 1] : 0;
@@ -61,28 +52,6 @@ class SegmentCells {
     return unpinned_ && l < c_.stages ? static_cast<int>(c_.ways[l].size()) : 0;
   }
 
-  // What is charged from the start: y[l+1] and the saved set of stage l.
-  int64_t Held(int l, int f) const {
-    return c_.x[l + 1] + (f > 0 ? c_.ways[l][f - 1].keeps : 0);
-  }
-
-  template <class Visit>
-  void Base(int i, int f, Visit& visit) const {
-    for (size_t w = 0; w < c_.ways[i].size(); ++w) {
-      const SlotWay& way = c_.ways[i][w];
-      const int64_t back = c_.Backward(i, way);
-      if (f == 0) {
-        visit({.cost = way.fw + way.bw,
-               .gate = std::max(back, c_.x[i + 1] + way.keeps + way.ft),
-               .walk_to = i,
-               .way = static_cast<int>(w),
-               .backward = true});
-      } else if (f == static_cast<int>(w) + 1) {
-        visit({.cost = way.bw, .gate = back, .walk_to = i, .backward = true});
-      }
-    }
-  }
-
   // Saves stage k and drops x[k].
   template <class Visit>
   void SaveAhead(const ChainCell& cell, int k, Time walked, int64_t gate,
@@ -91,8 +60,8 @@ class SegmentCells {
     for (size_t w = 0; w < c_.ways[k].size(); ++w) {
       const SlotWay& way = c_.ways[k][w];
       visit({.cost = walked + way.fw,
-             .gate = std::max(
-                 {way.keeps, gate, Held(l, f) + c_.x[k] + way.keeps + way.ft}),
+             .gate = std::max({way.keeps, gate,
+                               c_.Held(l, f) + c_.x[k] + way.keeps + way.ft}),
              .shift = way.keeps,
              .right = {k + 1, l, f},
              .left = {i, k, static_cast<int>(w) + 1},
