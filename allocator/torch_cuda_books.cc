@@ -26,8 +26,7 @@ Bytes RoundUpTo(size_t size, size_t to) {
 Bytes SegmentFor(size_t size) {
   if (size <= kSmallRequest) return Bytes{int64_t{kSmallSegment}};
   if (size >= kMiddleRequest) return RoundUpTo(size, kSmallSegment);
-  using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
-  return Bytes{static_cast<int64_t>(Config::large_segment_size())};
+  return LargeSegment();
 }
 
 CachedSegment SegmentLike(Bytes size, const c10::MempoolId_t& pool,
@@ -39,6 +38,11 @@ CachedSegment SegmentLike(Bytes size, const c10::MempoolId_t& pool,
 }
 
 }  // namespace
+
+Bytes LargeSegment() {
+  using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
+  return Bytes{static_cast<int64_t>(Config::large_segment_size())};
+}
 
 Bytes RoundUp(size_t size) { return RoundUpTo(size, kRounding); }
 

@@ -19,6 +19,8 @@ inline constexpr int kMaxCudaDevices = C10_COMPILE_TIME_MAX_GPUS;
 
 // What the native allocator makes of a request.
 Bytes RoundUp(size_t size);
+// The largest that it reserves for a request that is smaller.
+Bytes LargeSegment();
 CacheRequest CacheRequestFor(size_t size, const void* stream);
 
 DeviceBooks& BooksOf(c10::DeviceIndex device);

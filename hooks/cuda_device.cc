@@ -123,6 +123,8 @@ std::vector<int> CudaDevice::CheapestToClear(
                                         wanted, clearables);
 }
 
+Bytes CudaDevice::LargestSegment() const { return LargeSegment(); }
+
 Bytes CudaDevice::SizeOnDevice(size_t bytes) const { return RoundUp(bytes); }
 
 c10::Storage CudaDevice::Allocate(size_t bytes, int index) {
