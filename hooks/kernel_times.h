@@ -58,7 +58,6 @@ class KernelTimes {
 
   // A window for the pair of `tape`, if it can be had.
   void Open(Tape* tape);
-  bool is_open() const { return window_ != nullptr; }
   // Ends the window. Waits for the device. Returns what the step did, and has
   // put it into the tape; nullopt where there was no window, or no whole one.
   std::optional<StepWork> Close();

@@ -29,10 +29,6 @@ std::string CudaClosing(const CudaReport& cuda) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 std::string CuptiClosing(const CuptiReport& cupti) {
   const StepWork& sum = cupti.sum;
   const int64_t all = sum.attributed + sum.own + sum.unattributed;
