@@ -6,6 +6,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "planner/units.h"
 
 namespace ebbtide {
 
@@ -25,6 +27,12 @@ void AddFitCommand(CLI::App& app, Exit* exit);
 void AddTimelineCommand(CLI::App& app, Exit* exit);
 void AddExplainCommand(CLI::App& app, Exit* exit);
 
+// The value of --budget.
+absl::StatusOr<Bytes> ParseBudget(const std::string& text);
+
+// Prints that there is no plan, and says how to end. Sizes as they are printed.
+Exit NoPlan(const std::string& solver, const std::string& budget,
+            const std::string& least_budget);
 // Prints "ebbtide: <message>" to the standard error.
 void PrintError(const std::string& message);
 // Prints the status and says how to end: wrong input, or an error of ours.

@@ -47,11 +47,8 @@ absl::StatusOr<PlanOptions> OptionsOf(const Arguments& arguments,
     options.budget = UnmanagedPeak(profile);
     return options;
   }
-  const absl::StatusOr<Bytes> budget = ParseSize(arguments.budget);
-  if (!budget.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--budget: ", budget.status().message()));
-  }
+  const absl::StatusOr<Bytes> budget = ParseBudget(arguments.budget);
+  if (!budget.ok()) return budget.status();
   options.budget = *budget;
   return options;
 }
@@ -149,11 +146,8 @@ Exit Run(const Arguments& arguments) {
   if (!explanation.ok()) return ExitFor(explanation.status());
   const Plan& plan = explanation->plan;
   if (!plan.feasible) {
-    PrintError(absl::StrCat("infeasible: solver ", plan.solver,
-                            " has no plan within ", FormatSize(plan.budget),
-                            "; its least feasible budget is ",
-                            FormatSize(plan.least_budget)));
-    return Exit::kNo;
+    return NoPlan(plan.solver, FormatSize(plan.budget),
+                  FormatSize(plan.least_budget));
   }
   if (arguments.json) {
     std::printf("%s\n", ToJson(*profile, *explanation).dump().c_str());

@@ -107,11 +107,8 @@ absl::StatusOr<Summary> Solve(const Input& input, Bytes budget,
 Exit Report(const Summary& summary, const Arguments& arguments) {
   if (arguments.json) std::printf("%s\n", summary.json.c_str());
   if (!summary.feasible) {
-    PrintError(absl::StrCat("infeasible: solver ", summary.solver,
-                            " has no plan within ", summary.budget,
-                            "; its least feasible budget is ",
-                            summary.least_budget, summary.witness));
-    return Exit::kNo;
+    return NoPlan(summary.solver, summary.budget,
+                  summary.least_budget + summary.witness);
   }
   if (!arguments.output.empty()) {
     if (auto s = WriteFile(arguments.output, summary.json); !s.ok()) {
@@ -136,11 +133,8 @@ Exit Report(const Summary& summary, const Arguments& arguments) {
 }
 
 Exit Run(const Arguments& arguments) {
-  const absl::StatusOr<Bytes> budget = ParseSize(arguments.budget);
-  if (!budget.ok()) {
-    PrintError(absl::StrCat("--budget: ", budget.status().message()));
-    return Exit::kUsage;
-  }
+  const absl::StatusOr<Bytes> budget = ParseBudget(arguments.budget);
+  if (!budget.ok()) return ExitFor(budget.status());
   const absl::StatusOr<Input> input = ReadInput(arguments.input);
   if (!input.ok()) return ExitFor(input.status());
   const absl::StatusOr<Summary> summary = Solve(*input, *budget, arguments);
