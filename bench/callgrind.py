@@ -7,8 +7,12 @@ its own count by some 0.5 %; nothing of ebbtide runs in the interpreter, so
 figures that are judged leave the interpreter's instructions out.
 """
 
+import json
 import re
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import harness
 
@@ -18,6 +22,35 @@ COMMAND = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 Counts = dict[str, int]  # instructions by object file
+
+
+def run(
+    child: Path, arguments: Sequence[str], environment: Mapping[str, str], output: Path
+) -> Any:
+    """Counts a program that takes MARKS among its arguments; returns what it printed.
+
+    Each thread has its own files, named after `output`.
+    """
+    done = subprocess.run(
+        [
+            *COMMAND,
+            *("--separate-threads=yes", f"--callgrind-out-file={output}"),
+            *(str(harness.PYTHON), str(child), *arguments),
+        ],
+        env={
+            **harness.clean_environment(),
+            **ENVIRONMENT,
+            "EBBTIDE_LOG": "off",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        named = " ".join([child.name, *(a for a in arguments if "/" not in a)])
+        raise harness.JobError(f"{named}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
 
 
 def outside(counts: Counts) -> int:

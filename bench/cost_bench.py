@@ -15,7 +15,6 @@ The breakdown of each figure by object file is held in tests/golden/cost.json;
 import concurrent.futures
 import dataclasses
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -79,26 +78,9 @@ def run(part: str, *more: str, env: dict[str, str] | None = None) -> Part:
     harness.progress(" ".join([part, *(m for m in more if "/" not in m), *(env or {})]))
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out"
-        done = subprocess.run(
-            [
-                *callgrind.COMMAND,
-                "--separate-threads=yes",
-                f"--callgrind-out-file={output}",
-                *[str(harness.PYTHON), str(CHILD), part, str(callgrind.MARKS), *more],
-            ],
-            env={
-                **harness.clean_environment(),
-                **callgrind.ENVIRONMENT,
-                "EBBTIDE_LOG": "off",
-                **(env or {}),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise harness.JobError(f"{CHILD.name} {part}: {done.stderr[-2000:]}")
-        return Part(callgrind.dumped(output), json.loads(done.stdout))
+        arguments = [part, str(callgrind.MARKS), *more]
+        said = callgrind.run(CHILD, arguments, env or {}, output)
+        return Part(callgrind.dumped(output), said)
 
 
 def budgets() -> dict[int, int]:

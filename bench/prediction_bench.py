@@ -6,11 +6,12 @@ which steps followed which plan to its end; a plan that at least STEPS of the co
 ones followed has a row. Peaks are compared in every step that followed a plan.
 """
 
+import argparse
 import dataclasses
 import statistics
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import harness
 import interleaved
@@ -170,24 +171,31 @@ def show(rows: list[Row]) -> str:
     return harness.table([header, *body])
 
 
+BenchOf = TypeVar("BenchOf", bound=Bench)
+
+
+def benches(kind: type[BenchOf], args: argparse.Namespace) -> Iterator[BenchOf]:
+    """One for each job that the arguments name."""
+    shape = ways.shape(args, SEED)
+    for name in args.job or (["gpt"] if args.quick else JOBS):
+        yield kind(
+            Job(name, shape),
+            args.threads,
+            shares=[60] if args.quick else SHARES,
+            turns=QUICK if args.quick else TURNS,
+            needed=2 if args.quick else STEPS,
+        )
+
+
 def main() -> int:
     args = ways.arguments(
         __doc__, "one small job, one budget, few steps", JOBS, threads=1
     )
-    jobs = args.job or (["gpt"] if args.quick else JOBS)
-    shape = ways.shape(args, SEED)
     rows: list[Row] = []
     notes: list[str] = []
     complaints: list[str] = []
     try:
-        for name in jobs:
-            bench = Bench(
-                Job(name, shape),
-                args.threads,
-                shares=[60] if args.quick else SHARES,
-                turns=QUICK if args.quick else TURNS,
-                needed=2 if args.quick else STEPS,
-            )
+        for bench in benches(Bench, args):
             rows += bench.rows()
             notes += bench.notes
             complaints += bench.complaints

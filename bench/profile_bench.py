@@ -15,8 +15,7 @@ import interleaved
 import prediction_bench
 import ways
 from interleaved import Timed
-from prediction_bench import JOBS, QUICK, SEED, SHARES, STEPS, TURNS
-from ways import Job
+from prediction_bench import JOBS, SEED
 
 NEAR = 0.03
 ABOUT = f"""\
@@ -107,17 +106,9 @@ def main() -> int:
     args = ways.arguments(
         __doc__, "one small job, one budget, few steps", JOBS, threads=1
     )
-    shape = ways.shape(args, SEED)
     rows: list[Row] = []
     try:
-        for name in args.job or (["gpt"] if args.quick else JOBS):
-            bench = Bench(
-                Job(name, shape),
-                args.threads,
-                shares=[60] if args.quick else SHARES,
-                turns=QUICK if args.quick else TURNS,
-                needed=2 if args.quick else STEPS,
-            )
+        for bench in prediction_bench.benches(Bench, args):
             rows += bench.judge()
     except harness.JobError as error:
         print(f"bench profile: {error}", file=sys.stderr)

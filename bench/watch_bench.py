@@ -10,15 +10,12 @@ two profiles.
 
 import concurrent.futures
 import dataclasses
-import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import callgrind
 import harness
@@ -85,29 +82,14 @@ def run(way: str) -> Taken:
     harness.progress(way)
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out"
-        done = subprocess.run(
-            [
-                *callgrind.COMMAND,
-                *("--separate-threads=yes", f"--callgrind-out-file={output}"),
-                *[str(harness.PYTHON), str(CHILD), str(callgrind.MARKS)],
-            ],
-            env={
-                **harness.clean_environment(),
-                **callgrind.ENVIRONMENT,
-                "PYTHONPATH": os.fspath(FACE),
-                "EBBTIDE_LOG": "off",
-                # Valgrind has less address space.
-                "CUDASIM_ADDRESSES": "16G",
-                "CUDASIM_MEM": "2G",
-                **WAYS[way],
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise harness.JobError(f"{CHILD.name}, {way}: {done.stderr[-2000:]}")
-        said: dict[str, Any] = json.loads(done.stdout)
+        environment = {
+            "PYTHONPATH": os.fspath(FACE),
+            # Valgrind has less address space.
+            "CUDASIM_ADDRESSES": "16G",
+            "CUDASIM_MEM": "2G",
+            **WAYS[way],
+        }
+        said = callgrind.run(CHILD, [str(callgrind.MARKS)], environment, output)
         if way == "CUPTI" and (said["refused"] or said["windows"] < STEPS):
             raise harness.JobError(f"{CHILD.name}: CUPTI was refused: {said}")
         return of_all_threads(output)
