@@ -1,6 +1,9 @@
 """Where the simulated CUDA device (tests/cudasim) lies, and how programs get it."""
 
+import json
+import re
 from collections.abc import Iterable
+from typing import Any
 
 import harness
 
@@ -24,3 +27,11 @@ ENVIRONMENT = {"LD_PRELOAD": PRELOAD, "PYTHONPATH": str(FACE), **SMALL_WORKSPACE
 def check_built(names: Iterable[str] = SONAMES) -> None:
     missing = [name for name in names if not (LIBRARIES / name).exists()]
     assert missing == [], f"{LIBRARIES} lacks them; ./dev build makes it"
+
+
+def trained(output: str) -> tuple[list[str], Any]:
+    """What a job printed, but times, and the JSON that its program added."""
+    *printed, added = output.splitlines()
+    result = [re.sub(" seconds .*", "", line) for line in printed]
+    kept = [line for line in result if not line.startswith("median")]
+    return kept, json.loads(added)

@@ -5,7 +5,6 @@ import functools
 import itertools
 import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,12 +51,11 @@ def train(name: str, schedule: str, environment: Mapping[str, str]) -> Trained:
         **environment,
     )
     assert done.returncode == 0, done.stderr
-    *printed, left = done.stdout.splitlines()
-    result = [re.sub(" seconds .*", "", line) for line in printed]
+    result, left = simulator.trained(done.stdout)
     report = environment.get("EBBTIDE_REPORT")
     return Trained(
-        [line for line in result if not line.startswith("median")],
-        json.loads(left),
+        result,
+        left,
         json.loads(Path(report).read_text()) if report else {},
         our_lines(done.stderr),
     )

@@ -46,10 +46,7 @@ def start(program: str, *arguments: str, **environment: str) -> Done:
 def train(name: str, schedule: str, **environment: str) -> tuple[list[str], Any, Done]:
     """Losses and the hash, what CUPTI and the clock say, and the rest."""
     done = start("cuda_profile.py", schedule, name, *JOBS[name], **environment)
-    *printed, left = done.stdout.splitlines()
-    result = [re.sub(" seconds .*", "", line) for line in printed]
-    kept = [line for line in result if not line.startswith("median")]
-    return kept, json.loads(left), done
+    return *simulator.trained(done.stdout), done
 
 
 @functools.cache
