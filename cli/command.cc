@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-absl::StatusOr<Bytes> ParseBudget(const std::string& text) {
+absl::StatusOr<Bytes> ParsePlanBudget(const std::string& text) {
   absl::StatusOr<Bytes> budget = ParseSize(text);
   if (budget.ok()) return budget;
   return absl::InvalidArgumentError(

@@ -27,8 +27,9 @@ void AddFitCommand(CLI::App& app, Exit* exit);
 void AddTimelineCommand(CLI::App& app, Exit* exit);
 void AddExplainCommand(CLI::App& app, Exit* exit);
 
-// The value of --budget.
-absl::StatusOr<Bytes> ParseBudget(const std::string& text);
+// The value of --budget of a plan: one size (planner/size.h has those of a
+// job).
+absl::StatusOr<Bytes> ParsePlanBudget(const std::string& text);
 
 // Prints that there is no plan, and says how to end. Sizes as they are printed.
 Exit NoPlan(const std::string& solver, const std::string& budget,

@@ -47,7 +47,7 @@ absl::StatusOr<PlanOptions> OptionsOf(const Arguments& arguments,
     options.budget = UnmanagedPeak(profile);
     return options;
   }
-  const absl::StatusOr<Bytes> budget = ParseBudget(arguments.budget);
+  const absl::StatusOr<Bytes> budget = ParsePlanBudget(arguments.budget);
   if (!budget.ok()) return budget.status();
   options.budget = *budget;
   return options;

@@ -133,7 +133,7 @@ Exit Report(const Summary& summary, const Arguments& arguments) {
 }
 
 Exit Run(const Arguments& arguments) {
-  const absl::StatusOr<Bytes> budget = ParseBudget(arguments.budget);
+  const absl::StatusOr<Bytes> budget = ParsePlanBudget(arguments.budget);
   if (!budget.ok()) return ExitFor(budget.status());
   const absl::StatusOr<Input> input = ReadInput(arguments.input);
   if (!input.ok()) return ExitFor(input.status());
