@@ -1,4 +1,4 @@
-// ebbtide curve INPUT.json [--solver NAME] [--json]
+// ebbtide curve INPUT.json [--solver NAME] [--threads N] [--json]
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,6 +18,7 @@ struct Arguments {
   std::string input;
   std::string solver = "auto";
   double time_limit = 5;
+  int threads = 1;
   bool json = false;
 };
 
@@ -30,10 +31,14 @@ absl::StatusOr<Curve> Solve(const Input& input, const Arguments& arguments) {
   Curve curve;
   curve.chain = std::holds_alternative<Chain>(input);
   if (curve.chain) {
-    auto points = MakeChainCurve(std::get<Chain>(input), arguments.solver);
+    auto points = MakeChainCurve(std::get<Chain>(input), arguments.solver,
+                                 arguments.threads);
     if (!points.ok()) return points.status();
     curve.points = *std::move(points);
     return curve;
+  }
+  if (arguments.threads != 1) {
+    return absl::InvalidArgumentError("--threads is for chains");
   }
   PlanOptions options;
   options.solver = arguments.solver;
@@ -91,6 +96,8 @@ void AddCurveCommand(CLI::App& app, Exit* exit) {
       ->add_option("--time-limit", arguments->time_limit,
                    "Seconds, for profiles")
       ->check(CLI::Range(0.0, 1e6));
+  command->add_option("--threads", arguments->threads, "For chains")
+      ->check(CLI::Range(1, 64));
   command->add_flag("--json", arguments->json,
                     "Print [{\"budget\":..,\"time\":..}, ...]");
   command->callback([arguments, exit] { *exit = Run(*arguments); });
