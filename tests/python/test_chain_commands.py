@@ -1,0 +1,117 @@
+"""`ebbtide plan` and `curve` of chains, against a table of known times.
+
+tests/data/chains.json has optimal times by solver and budget, in slots. Its
+exact ones come from an exhaustive search, which has a test of its own
+(tests/planner/chain_oracle_test.cc); here they bound what a solver may claim.
+"""
+
+import json
+import random
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness
+from run import run
+
+TABLE = json.loads((harness.ROOT / "tests/data/chains.json").read_text())
+SOLVERS = ("rotor", "floating", "unpinned", "unpinned-floating")
+
+# What the two programs that may drop a saved stage's input take for chain B at
+# most, by budget.
+MOST = {
+    "unpinned": {16: 175, 20: 106, 26: 91},
+    "unpinned-floating": {16: 166, 20: 106, 26: 91},
+}
+
+KNOWN = [
+    pytest.param(known["name"], known["chain"], entry, id=f"{known['name']}-{at}")
+    for known in TABLE["instances"]
+    for entry in known["expected"]
+    for at in [entry["budget"]]
+]
+
+
+def ebbtide(*words: str | Path) -> "subprocess.CompletedProcess[str]":
+    return run([harness.EBBTIDE, *words])
+
+
+def written(chain: dict[str, Any], folder: Path) -> Path:
+    path = folder / "chain.json"
+    path.write_text(json.dumps(chain))
+    return path
+
+
+def planned(path: Path, budget: int, solver: str) -> "subprocess.CompletedProcess[str]":
+    words = ["--budget", str(budget), "--solver", solver, "--json"]
+    return ebbtide("plan", path, *words)
+
+
+def curve(path: Path, solver: str) -> dict[int, float]:
+    done = ebbtide("curve", path, "--solver", solver, "--json")
+    assert done.returncode == 0, done.stderr
+    points = {p["budget"]: p["time"] for p in json.loads(done.stdout)}
+    assert list(points) == sorted(points)
+    return points
+
+
+@pytest.mark.parametrize(("name", "chain", "entry"), KNOWN)
+def test_solvers_find_the_times_that_are_known(
+    tmp_path: Path, name: str, chain: dict[str, Any], entry: dict[str, Any]
+) -> None:
+    path = written(chain, tmp_path)
+    budget, known = entry["budget"], entry["time"]
+    for solver in SOLVERS:
+        done = planned(path, budget, solver)
+        plan = json.loads(done.stdout)
+        if known["rotor"] is None:
+            assert (done.returncode, plan["feasible"]) == (1, False)
+            least = re.search(r"least feasible budget is (\d+)$", done.stderr.strip())
+            assert least is not None and int(least[1]) == plan["least_budget"] > budget
+            assert planned(path, plan["least_budget"], solver).returncode == 0
+            continue
+        assert done.returncode == 0, done.stderr
+        assert plan["peak"] <= budget and plan["rounding_loss"] == 0
+        if solver in known:
+            assert plan["time"] == known[solver]
+        exact = "exact-unpinned" if "unpinned" in solver else "exact-pinned"
+        assert plan["time"] >= known.get(exact, 0)
+        if name == "B" and budget in MOST.get(solver, {}):
+            assert plan["time"] <= MOST[solver][budget]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_curve_has_the_plans_of_its_budgets(tmp_path: Path, solver: str) -> None:
+    known = next(k for k in TABLE["instances"] if k["name"] == "B")
+    path = written(known["chain"], tmp_path)
+    points = curve(path, solver)
+    assert len(points) > 5
+    for budget, time in points.items():
+        assert json.loads(planned(path, budget, solver).stdout)["time"] == time
+    assert planned(path, min(points) - 1, solver).returncode == 1
+
+
+def large_chain(stages: int) -> dict[str, Any]:
+    """Sizes in bytes that have no common divisor."""
+    rng = random.Random(1)
+    x = [rng.randrange(10**6, 10**7) for _ in range(stages + 1)]
+    return {
+        "kind": "chain",
+        "fw": [rng.randrange(1, 100) for _ in range(stages)],
+        "bw": [rng.randrange(1, 200) for _ in range(stages + 1)],
+        "x": x,
+        "xb": [x[0], *(size + rng.randrange(10**7) for size in x[1:])],
+        "ft": [0] * stages,
+        "bt": [0] * (stages + 1),
+    }
+
+
+def test_a_curve_does_not_depend_on_threads(tmp_path: Path) -> None:
+    path = written(large_chain(60), tmp_path)
+    words: list[str | Path] = ["curve", path, "--solver", "unpinned", "--json"]
+    one, two = (ebbtide(*words, "--threads", n) for n in ("1", "2"))
+    assert one.returncode == 0, one.stderr
+    assert (one.stdout, one.stderr) == (two.stdout, two.stderr)
