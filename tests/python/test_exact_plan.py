@@ -9,7 +9,7 @@ import pytest
 import harness
 from run import PYTHON, run
 
-PROGRAM = harness.ROOT / ".venv" / "bin" / "ebbtide"
+PROGRAM = harness.EBBTIDE
 
 TRAINING = """
 import torch

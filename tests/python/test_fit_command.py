@@ -12,7 +12,7 @@ import pytest
 import harness
 from run import PYTHON, clean_environment, run
 
-PROGRAM = harness.ROOT / ".venv" / "bin" / "ebbtide"
+PROGRAM = harness.EBBTIDE
 
 TRAINING = """
 import sys, torch

@@ -9,7 +9,7 @@ import pytest
 import harness
 from run import PYTHON, job, run
 
-PROGRAM = harness.ROOT / ".venv" / "bin" / "ebbtide"
+PROGRAM = harness.EBBTIDE
 
 
 @pytest.fixture(scope="module")
