@@ -201,6 +201,8 @@ int cudasim_wait(void* handle) {
 
 void cudasim_shadow_begin() { ++cudasim::Thread().shadowed; }
 void cudasim_shadow_end() { --cudasim::Thread().shadowed; }
+void cudasim_aside_begin() { ++cudasim::Thread().aside; }
+void cudasim_aside_end() { --cudasim::Thread().aside; }
 
 void cudasim_block_taken(const void* block, size_t size) {
   Call call(nullptr);

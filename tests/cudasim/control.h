@@ -118,6 +118,10 @@ int cudasim_wait(void* stream);
  * its time but moves no bytes: somebody else computes them. Pairs nest. */
 void cudasim_shadow_begin(void);
 void cudasim_shadow_end(void);
+/* Between begin and end, this thread's calls are none of the program's: nothing
+ * is counted, and no fault hits them. Pairs nest. */
+void cudasim_aside_begin(void);
+void cudasim_aside_end(void);
 
 /* An allocator above the runtime tells what it does with a piece of memory.
  * From then on an access that is queued while the piece is free, or that is not

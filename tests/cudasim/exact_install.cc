@@ -269,6 +269,15 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
 };
 
+// What is asked to note an op are no calls of the program's.
+class Aside {
+ public:
+  Aside() { cudasim_aside_begin(); }
+  ~Aside() { cudasim_aside_end(); }
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+};
+
 // In the place of an operator's kernel for the device.
 class Kernel : public c10::OperatorKernel {
  public:
@@ -288,6 +297,7 @@ class Kernel : public c10::OperatorKernel {
       original_.callBoxed(op, keys, stack);
     }
     if (!recording) return;
+    const Aside aside;
     try {
       recording->Finish(Last(*stack, op.schema().returns().size()));
     } catch (const c10::Error& error) {
@@ -307,6 +317,7 @@ class Kernel : public c10::OperatorKernel {
     } else if (info_.dynamic_index && HasMask(inputs)) {
       Refuse(info_, "its shape depends on a mask");
     } else {
+      const Aside aside;
       try {
         return std::make_unique<Recording>(info_, inputs);
       } catch (const c10::Error& error) {

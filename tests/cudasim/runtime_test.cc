@@ -249,6 +249,18 @@ TEST_F(RuntimeTest, ShadowedCopiesTakeTheirTimeAndMoveNothing) {
   EXPECT_EQ(host_[0], 1);
 }
 
+TEST_F(RuntimeTest, CallsMadeAsideAreNotCountedAndDoNotFail) {
+  const uint64_t before = cudasim_calls("cudaStreamIsCapturing");
+  cudasim_fail("cudaStreamIsCapturing", 0, 1, 2);
+  cudaStreamCaptureStatus status{};
+  cudasim_aside_begin();
+  EXPECT_EQ(cudaStreamIsCapturing(side_, &status), 0);
+  cudasim_aside_end();
+  EXPECT_EQ(cudasim_calls("cudaStreamIsCapturing"), before);
+  EXPECT_EQ(cudaStreamIsCapturing(side_, &status), 2);
+  EXPECT_EQ(cudasim_calls("cudaStreamIsCapturing"), before + 1);
+}
+
 TEST_F(RuntimeTest, QueuedWorkRunsOnceAndItsArgumentIsDestroyed) {
   struct Counts {
     int ran = 0;

@@ -87,6 +87,7 @@ ThreadState& Thread() {
 
 Call::Call(const char* function, bool works)
     : simulator_(Simulator::Get()), lock_(simulator_.mutex) {
+  if (Thread().aside > 0) function = nullptr;
   if (simulator_.observer.call != nullptr) {
     simulator_.observer.call(function, simulator_.queue.now());
   }

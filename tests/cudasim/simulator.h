@@ -68,10 +68,12 @@ struct Simulator {
   std::set<std::string> interned;
 };
 
-// The device of this thread, and whether its device writes move no bytes.
+// The device of this thread, whether its device writes move no bytes, and
+// whether its calls are none of the program's.
 struct ThreadState {
   int device = 0;
   int shadowed = 0;
+  int aside = 0;
   int last_error = 0;
 };
 ThreadState& Thread();
