@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 namespace ebbtide {
 namespace {
@@ -12,40 +11,10 @@ namespace {
 // Choices that the top is merged with, of each number of parts.
 constexpr size_t kTopFront = 512;
 
-struct Effort {
-  MenuEffort menu;
-  MergeEffort merge;
-};
-
-// By how many parts there are to solve: a few seconds for a thousand of them.
-Effort EffortFor(size_t menus, int64_t evaluations) {
-  Effort effort;
-  if (menus > 24) {
-    effort.menu = {.saves = 4,
-                   .peaks = 2,
-                   .evaluations = 100,
-                   .changes = 10000,
-                   .options = 96};
-    effort.merge = {.limits = 8, .front = 128, .options = 64};
-  }
-  if (menus > 96) {
-    effort.menu = {.saves = 0,
-                   .peaks = 0,
-                   .evaluations = 0,
-                   .changes = 1000,
-                   .options = 32};
-    effort.merge = {.limits = 6, .front = 64, .options = 32};
-  }
-  if (evaluations > 0) {
-    const int64_t each = evaluations / std::max<int64_t>(1, menus);
-    effort.menu.changes = std::min(effort.menu.changes, each);
-    const int solves = effort.menu.saves * effort.menu.peaks + 1;
-    effort.menu.evaluations = std::min(effort.menu.evaluations, each / solves);
-    // The search cannot do with fewer.
-    constexpr int64_t kLeast = 40;
-    if (effort.menu.evaluations < kLeast) effort.menu.saves = 0;
-  }
-  return effort;
+MergeEffort MergeEffortFor(size_t menus) {
+  if (menus > kVeryManyMenus) return {.limits = 6, .front = 64, .options = 32};
+  if (menus > kManyMenus) return {.limits = 8, .front = 128, .options = 64};
+  return {};
 }
 
 }  // namespace
@@ -64,43 +33,21 @@ Hierarchy::Hierarchy(const Graph& graph, double little, uint64_t seed,
       uses_(graph, little),
       parts_(PartitionGraph(graph, uses_)),
       facts_(parts_.size()) {
-  std::vector<PartProfile> profiles = MakeProfiles();
-  const Effort effort = EffortFor(profiles.size(), evaluations);
-  for (PartProfile& profile : profiles) {
-    MenuEffort now = effort.menu;
-    if (absl::Now() >= deadline) now.saves = now.changes = 0;
-    menus_.push_back(SolvePart(&profile, now, seed));
-  }
+  std::vector<PartProfile> profiles =
+      DistinctProfiles(graph, uses_, parts_, &facts_);
+  menus_ = SolveParts(&profiles, seed, evaluations, deadline);
+  const MergeEffort effort = MergeEffortFor(profiles.size());
   for (size_t p = 0; p + 1 < parts_.size(); ++p) {
     if (parts_[p].children.empty()) continue;
-    MakeMenu(static_cast<int>(p), effort.merge);
+    MakeMenu(static_cast<int>(p), effort);
   }
-}
-
-std::vector<PartProfile> Hierarchy::MakeProfiles() {
-  absl::flat_hash_map<std::string, int> known;
-  std::vector<PartProfile> distinct;
-  for (size_t p = 0; p < parts_.size(); ++p) {
-    if (!parts_[p].children.empty()) continue;
-    PartProfile profile = MakePartProfile(graph_, uses_, parts_[p]);
-    Facts& facts = facts_[p];
-    facts.base_other = profile.base_other;
-    facts.base_before = profile.base_before;
-    facts.values = profile.values;
-    facts.own = profile.own;
-    const auto [it, fresh] =
-        known.try_emplace(Signature(profile), distinct.size());
-    facts.menu = it->second;
-    if (fresh) distinct.push_back(std::move(profile));
-  }
-  return distinct;
 }
 
 std::vector<RowPart> Hierarchy::RowOf(const Part& part, int64_t base_other,
                                       int64_t base_before) const {
   std::vector<RowPart> row;
   for (int child : part.children) {
-    const Facts& facts = facts_[child];
+    const PartFacts& facts = facts_[child];
     row.push_back({&menus_[facts.menu], facts.base_other - base_other,
                    facts.base_before - base_before});
   }
@@ -140,7 +87,7 @@ RowFacts Hierarchy::FactsOf(const Part& part, int64_t base_before) const {
 
 void Hierarchy::MakeMenu(int p, const MergeEffort& effort) {
   const Part& part = parts_[p];
-  Facts& facts = facts_[p];
+  PartFacts& facts = facts_[p];
   facts.base_other = facts.base_before = std::numeric_limits<int64_t>::max();
   for (int child : part.children) {
     facts.base_other = std::min(facts.base_other, facts_[child].base_other);
@@ -180,7 +127,11 @@ std::optional<Draft> Hierarchy::Within(int64_t limit) const {
   }
   Draft draft = KeepAll(graph_, false);
   for (const Choice& choice : choices) WriteRows(choice, &draft);
-  for (const Choice& choice : choices) WriteStages(choice, &draft);
+  for (const Choice& choice : choices) {
+    const PartFacts& facts = facts_[choice.part];
+    WriteStages(graph_, parts_[choice.part], facts,
+                menus_[facts.menu].drafts[choice.draft].bits, &draft);
+  }
   return draft;
 }
 
@@ -202,7 +153,7 @@ void Hierarchy::Choose(int p, int number, std::vector<int>* again,
 // from where a part's forward is run again, or not at all.
 void Hierarchy::WriteRows(const Choice& choice, Draft* draft) const {
   const Part& part = parts_[choice.part];
-  const Facts& facts = facts_[choice.part];
+  const PartFacts& facts = facts_[choice.part];
   const Retention& bits = menus_[facts.menu].drafts[choice.draft].bits;
   for (size_t n = 0; n < facts.values.size(); ++n) {
     const int v = facts.values[n];
@@ -215,22 +166,6 @@ void Hierarchy::WriteRows(const Choice& choice, Draft* draft) const {
     draft->bits.SetRow(v, kept && from < 0);
     if (!kept || from < 0) continue;
     for (int t = from; t < part.first_stage; ++t) draft->bits.Set(v, t, 1);
-  }
-}
-
-void Hierarchy::WriteStages(const Choice& choice, Draft* draft) const {
-  const Part& part = parts_[choice.part];
-  const Facts& facts = facts_[choice.part];
-  const Retention& bits = menus_[facts.menu].drafts[choice.draft].bits;
-  for (size_t n = 0; n < facts.values.size(); ++n) {
-    const int v = facts.values[n];
-    if (v < 0 || graph_.pinned[v]) continue;
-    // Copies of ops for what comes in leave with the part.
-    const int end = facts.own[n] ? part.end_stage : part.end_stage - 1;
-    for (int t = part.first_stage; t < end; ++t) {
-      draft->bits.Set(v, t, bits.Get(n, t - part.first_stage + 1));
-    }
-    if (end < part.end_stage) draft->bits.Set(v, end, 0);
   }
 }
 

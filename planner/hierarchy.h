@@ -34,17 +34,6 @@ class Hierarchy {
   size_t menus() const { return menus_.size(); }
 
  private:
-  // What is known of a part besides its menu.
-  struct Facts {
-    int menu = -1;
-    int64_t base_other = 0;
-    int64_t base_before = 0;
-    std::vector<int> values;  // of the draft's values; not of split parts
-    std::vector<char> own;
-  };
-
-  // Profiles of the parts that are not split, of equal ones once.
-  std::vector<PartProfile> MakeProfiles();
   void MakeMenu(int part, const MergeEffort& effort);
   RowFacts FactsOf(const Part& part, int64_t base_before) const;
   std::vector<RowPart> RowOf(const Part& part, int64_t base_other,
@@ -57,14 +46,12 @@ class Hierarchy {
   void Choose(int part, int option, std::vector<int>* again,
               std::vector<Choice>* choices) const;
   void WriteRows(const Choice& choice, Draft* draft) const;
-  void WriteStages(const Choice& choice, Draft* draft) const;
 
   const Graph& graph_;
   const Uses uses_;
   const std::vector<Part> parts_;
-  std::vector<Facts> facts_;  // of parts
+  std::vector<PartFacts> facts_;  // of parts
   std::vector<PartMenu> menus_;
-  std::vector<PartProfile> profiles_;                  // of the first menus
   absl::flat_hash_map<std::string, int> split_menus_;  // by signature
 };
 

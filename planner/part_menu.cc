@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/time/clock.h"
 #include "planner/check.h"
 #include "planner/evaluator.h"
 #include "planner/graph_plan.h"
@@ -92,7 +93,7 @@ class MenuMaker {
   }
 
   PartMenu Make(const MenuEffort& effort) {
-    Descend();
+    Descend(effort.drops);
     if (effort.saves * effort.peaks > 0) SolveWithinLimits(effort);
     Vary(evaluations_ + effort.changes);
     Thin(effort.options, &menu_.options);
@@ -117,13 +118,14 @@ class MenuMaker {
   }
 
   // From keeping all to dropping all, then to holding nothing.
-  void Descend() {
+  void Descend(int64_t drops) {
     Draft draft = KeepAll(graph_, false);
     PartOption at = Note(draft);
     std::vector<int> left = free_;
-    while (!left.empty()) at = DropBest(kHeld, at, &left, &draft);
+    const auto go_on = [&] { return !left.empty() && evaluations_ < drops; };
+    while (go_on()) at = DropBest(kHeld, at, &left, &draft);
     left = free_;
-    while (!left.empty()) at = DropBest(kDropped, at, &left, &draft);
+    while (go_on()) at = DropBest(kDropped, at, &left, &draft);
   }
 
   // The value that saves most, at the loss or at the peak, for its time.
@@ -264,6 +266,33 @@ class MenuMaker {
   Time tick_ = 1e-9;       // a time that does not matter
 };
 
+// By how many parts there are to solve.
+MenuEffort EffortFor(size_t menus, int64_t evaluations) {
+  MenuEffort effort;
+  if (menus > kVeryManyMenus) {
+    effort.saves = effort.peaks = 0;
+    effort.evaluations = 0;
+    effort.changes = 1000;
+    effort.options = 32;
+  } else if (menus > kManyMenus) {
+    effort.saves = 4;
+    effort.peaks = 2;
+    effort.evaluations = 100;
+    effort.changes = 10000;
+    effort.options = 96;
+  }
+  if (evaluations > 0) {
+    const int64_t each = evaluations / std::max<int64_t>(1, menus);
+    effort.changes = std::min(effort.changes, each);
+    const int solves = effort.saves * effort.peaks + 1;
+    effort.evaluations = std::min(effort.evaluations, each / solves);
+    // The search cannot do with fewer.
+    constexpr int64_t kLeast = 40;
+    if (effort.evaluations < kLeast) effort.saves = 0;
+  }
+  return effort;
+}
+
 }  // namespace
 
 void Thin(size_t most, std::vector<PartOption>* options) {
@@ -293,6 +322,18 @@ PartMenu SolvePart(PartProfile* part, const MenuEffort& effort, uint64_t seed) {
   const auto graph = CompileGraph(part->profile, true);
   EBBTIDE_CHECK(graph.ok());
   return MenuMaker(part, *graph, seed).Make(effort);
+}
+
+std::vector<PartMenu> SolveParts(std::vector<PartProfile>* parts, uint64_t seed,
+                                 int64_t evaluations, absl::Time deadline) {
+  const MenuEffort effort = EffortFor(parts->size(), evaluations);
+  std::vector<PartMenu> menus;
+  for (PartProfile& part : *parts) {
+    MenuEffort now = effort;
+    if (absl::Now() >= deadline) now.saves = now.changes = 0;
+    menus.push_back(SolvePart(&part, now, seed));
+  }
+  return menus;
 }
 
 }  // namespace ebbtide

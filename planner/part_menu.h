@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "planner/part_profile.h"
 #include "planner/retention.h"
 
@@ -38,9 +39,11 @@ struct PartMenu {
 // most stay.
 void Thin(size_t most, std::vector<PartOption>* options);
 
-// How thorough. Limits for the graph solver, saves x peaks of them, and its
-// evaluations for each; changes of single values; options that stay in the end.
+// How thorough. Evaluations for dropping value by value; limits for the graph
+// solver, saves x peaks of them, and its evaluations for each; changes of
+// single values; options that stay in the end.
 struct MenuEffort {
+  int64_t drops = 100000;
   int saves = 6;
   int peaks = 4;
   int64_t evaluations = 400;
@@ -52,6 +55,15 @@ struct MenuEffort {
 // several limits; then keeps or drops one value more in every option, as long
 // as better ones are found. Deterministic.
 PartMenu SolvePart(PartProfile* part, const MenuEffort& effort, uint64_t seed);
+
+// So many parts are solved less thoroughly each.
+constexpr size_t kManyMenus = 24;
+constexpr size_t kVeryManyMenus = 96;
+
+// The menus of all: a few seconds for a thousand of them, or as long as so many
+// evaluations take. Those that are not made by the deadline have few options.
+std::vector<PartMenu> SolveParts(std::vector<PartProfile>* parts, uint64_t seed,
+                                 int64_t evaluations, absl::Time deadline);
 
 }  // namespace ebbtide
 

@@ -241,4 +241,39 @@ std::string Signature(const PartProfile& part) {
   return text.Take();
 }
 
+std::vector<PartProfile> DistinctProfiles(const Graph& graph, const Uses& uses,
+                                          const std::vector<Part>& parts,
+                                          std::vector<PartFacts>* facts) {
+  absl::flat_hash_map<std::string, int> known;
+  std::vector<PartProfile> distinct;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (!parts[p].children.empty()) continue;
+    PartProfile profile = MakePartProfile(graph, uses, parts[p]);
+    const auto [it, fresh] =
+        known.try_emplace(Signature(profile), distinct.size());
+    (*facts)[p] = {.menu = it->second,
+                   .base_other = profile.base_other,
+                   .base_before = profile.base_before,
+                   .values = profile.values,
+                   .own = profile.own};
+    if (fresh) distinct.push_back(std::move(profile));
+  }
+  return distinct;
+}
+
+void WriteStages(const Graph& graph, const Part& part, const PartFacts& facts,
+                 const Retention& own, Draft* draft) {
+  if (part.first_stage == part.end_stage) return;
+  for (size_t n = 0; n < facts.values.size(); ++n) {
+    const int v = facts.values[n];
+    if (v < 0 || graph.pinned[v]) continue;
+    // Copies of ops for what comes in leave with the part.
+    const int end = facts.own[n] ? part.end_stage : part.end_stage - 1;
+    for (int t = part.first_stage; t < end; ++t) {
+      draft->bits.Set(v, t, own.Get(n, t - part.first_stage + 1));
+    }
+    if (end < part.end_stage) draft->bits.Set(v, end, 0);
+  }
+}
+
 }  // namespace ebbtide

@@ -10,6 +10,7 @@
 #include "planner/graph.h"
 #include "planner/partition.h"
 #include "planner/profile.h"
+#include "planner/retention.h"
 #include "planner/uses.h"
 
 namespace ebbtide {
@@ -35,6 +36,25 @@ PartProfile MakePartProfile(const Graph& graph, const Uses& uses,
 // Equal for two parts exactly if their profiles are, names left out, and equal
 // plans are equally good for both: structure, sizes, times and flags.
 std::string Signature(const PartProfile& part);
+
+// What is known of a part besides what it has in common with equal ones.
+struct PartFacts {
+  int menu = -1;  // the number of its profile among the distinct ones
+  int64_t base_other = 0;
+  int64_t base_before = 0;
+  std::vector<int> values;  // of the draft's values
+  std::vector<char> own;
+};
+
+// The profiles of the parts that are not split, of equal ones once. `facts` are
+// of all parts; those of split ones stay as they are.
+std::vector<PartProfile> DistinctProfiles(const Graph& graph, const Uses& uses,
+                                          const std::vector<Part>& parts,
+                                          std::vector<PartFacts>* facts);
+
+// Writes what a draft of the part's own says of the time of its stages.
+void WriteStages(const Graph& graph, const Part& part, const PartFacts& facts,
+                 const Retention& own, Draft* draft);
 
 }  // namespace ebbtide
 

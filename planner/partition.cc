@@ -14,23 +14,19 @@ constexpr int kNone = -1;
 class Tree {
  public:
   Tree(const Graph& graph, const Uses& uses)
-      : graph_(graph), home_(graph.stages), crossing_(graph.ops + 1, 0) {
+      : graph_(graph), homes_(HomesOf(graph)), crossing_(graph.ops + 1, 0) {
     for (int v = 0; v < graph.values; ++v) {
       if (!uses.kept[v] || uses.last_reader[v] < 0) continue;
       crossing_[graph.op[v] + 1] += graph.bytes[v];
       crossing_[uses.last_reader[v] + 1] -= graph.bytes[v];
     }
     for (int i = 0; i < graph.ops; ++i) crossing_[i + 1] += crossing_[i];
-    for (int t = 0; t < graph.stages; ++t) {
-      home_[t] = kNone;
-      for (int v : graph.needs[t]) home_[t] = std::max(home_[t], graph.op[v]);
-    }
   }
 
   std::vector<Part> Build(const std::vector<OpGroup>& nodes) {
     Add(0, graph_.ops, nodes);
     parts_.back().end_stage = graph_.stages;
-    for (size_t p = parts_.size(); p-- > 0;) AssignStages(parts_[p]);
+    for (size_t p = parts_.size(); p-- > 0;) AssignToChildren(parts_[p]);
     return std::move(parts_);
   }
 
@@ -83,37 +79,14 @@ class Tree {
     return pieces;
   }
 
-  // Each border where fewest stages are on the wrong side of it: those whose
-  // needs were all made before it, or some behind it.
-  void AssignStages(const Part& part) {
-    int end_stage = part.end_stage;
-    for (size_t k = 0; k < part.children.size(); ++k) {
-      Part& child = parts_[part.children[k]];
-      child.end_stage = end_stage;
-      child.first_stage = part.first_stage;
-      if (k + 1 < part.children.size()) {
-        child.first_stage = Border(part.first_stage, part.end_stage, child.end);
-      }
-      end_stage = child.first_stage;
-    }
-  }
-
-  int Border(int first_stage, int end_stage, int op) const {
-    int best = first_stage;
-    int wrong = 0;
-    int least = 0;
-    for (int t = first_stage; t < end_stage; ++t) {
-      if (home_[t] == kNone) continue;
-      wrong += home_[t] < op ? 1 : -1;
-      if (wrong >= least) continue;
-      least = wrong;
-      best = t + 1;
-    }
-    return best;
+  void AssignToChildren(const Part& part) {
+    std::vector<Part*> row;
+    for (int child : part.children) row.push_back(&parts_[child]);
+    AssignStages(homes_, part.first_stage, part.end_stage, row);
   }
 
   const Graph& graph_;
-  std::vector<int> home_;  // of stages: op that made the last of its needs
+  const std::vector<int> homes_;
   std::vector<double> crossing_;  // bytes kept across the order before each op
   std::vector<Part> parts_;
 };

@@ -34,6 +34,21 @@ std::vector<char> KeptForOthers(const Graph& graph, double little) {
   return kept;
 }
 
+// Where among the stages what was made before `op` begins.
+int StageBorder(const std::vector<int>& homes, int first, int end, int op) {
+  int best = first;
+  int wrong = 0;
+  int least = 0;
+  for (int t = first; t < end; ++t) {
+    if (homes[t] < 0) continue;
+    wrong += homes[t] < op ? 1 : -1;
+    if (wrong >= least) continue;
+    least = wrong;
+    best = t + 1;
+  }
+  return best;
+}
+
 }  // namespace
 
 Uses::Uses(const Graph& graph, double little)
@@ -59,6 +74,26 @@ Uses::Uses(const Graph& graph, double little)
         last_stage[u] = std::max(last_stage[u], last_stage[v]);
       }
     }
+  }
+}
+
+std::vector<int> HomesOf(const Graph& graph) {
+  std::vector<int> homes(graph.stages, -1);
+  for (int t = 0; t < graph.stages; ++t) {
+    for (int v : graph.needs[t]) homes[t] = std::max(homes[t], graph.op[v]);
+  }
+  return homes;
+}
+
+void AssignStages(const std::vector<int>& homes, int first, int end,
+                  absl::Span<Part* const> row) {
+  int end_stage = end;
+  for (size_t k = 0; k < row.size(); ++k) {
+    row[k]->end_stage = end_stage;
+    row[k]->first_stage = k + 1 < row.size()
+                              ? StageBorder(homes, first, end, row[k]->end)
+                              : first;
+    end_stage = row[k]->first_stage;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "absl/types/span.h"
 #include "planner/graph.h"
 
 namespace ebbtide {
@@ -38,6 +39,15 @@ struct Uses {
            last_stage[v] >= part.end_stage;
   }
 };
+
+// Of each stage: the op that made the last of its needs; -1: it has none.
+std::vector<int> HomesOf(const Graph& graph);
+
+// Shares the stages [first, end) out among parts that follow one another
+// forward. Each border is where fewest stages are on the wrong side of it:
+// those whose needs were all made before it, or some behind it.
+void AssignStages(const std::vector<int>& homes, int first, int end,
+                  absl::Span<Part* const> row);
 
 }  // namespace ebbtide
 
