@@ -17,8 +17,6 @@ namespace {
 
 // What rounding sizes to slots may cost, where a finer table is not too large.
 constexpr double kMostLoss = 0.001;
-constexpr int64_t kFewestSlots = 500;
-constexpr int64_t kMostSlots = 1 << 18;
 constexpr int kMostCubic = 1000;
 
 ChainActions KeepActions(const Chain& chain) {
@@ -42,22 +40,6 @@ std::optional<ChainActions> OnlyPlan(const Chain& chain,
   return std::nullopt;
 }
 
-// A budget that any plan fits into which saves each stage once.
-Bytes EnoughFor(const Chain& chain) {
-  Bytes enough = chain.x[0];
-  Bytes most{};
-  for (int i = 0; i < Stages(chain); ++i) {
-    Bytes saved{};
-    for (const ChainOption& way : SavingWays(chain, i)) {
-      saved = std::max(saved, way.xb);
-      most = std::max({most, chain.x[i] + way.ft, chain.x[i] + way.bt});
-    }
-    enough += saved;
-    most = std::max(most, chain.x[i + 1] + chain.x[i]);
-  }
-  return enough + most + most + chain.x.back() + chain.bt.back();
-}
-
 // Each stage runs once, in the fastest of its ways; no plan does less.
 Time LowerBound(const Chain& chain) {
   Time sum = chain.bw.back();
@@ -70,17 +52,6 @@ Time LowerBound(const Chain& chain) {
   }
   return sum;
 }
-
-// As many slots as fit into `bytes` of a table and `terms` sums.
-int64_t SlotsFor(const TableWork& work, double bytes, double terms) {
-  const double slots =
-      std::min(bytes / sizeof(Time) / work.rows, terms / work.terms);
-  return std::clamp(static_cast<int64_t>(slots), kFewestSlots, kMostSlots);
-}
-
-// About a second, and about ten.
-int64_t UsualSlots(const TableWork& work) { return SlotsFor(work, 5e8, 2e9); }
-int64_t FineSlots(const TableWork& work) { return SlotsFor(work, 2e9, 2e10); }
 
 // The solver that `name` stands for.
 absl::StatusOr<absl::string_view> SolverFor(const Chain& chain,
@@ -231,10 +202,7 @@ absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(const Chain& chain,
   }
   std::vector<CurvePoint> curve = {{*least, simulation->time}};
   if (!kind.has_value()) return curve;
-  const int64_t limit = UsualSlots(WorkOf(chain, *kind));
-  const auto table =
-      MakeChainTable(CountSlots(chain, EnoughFor(chain), limit, Rounding::kUp),
-                     *kind, threads);
+  const auto table = MakeUsualTable(chain, *kind, threads);
   for (const CurvePoint& point : table->Curve()) {
     if (point.budget < curve.back().budget) continue;
     if (point.budget == curve.back().budget) curve.pop_back();

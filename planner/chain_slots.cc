@@ -140,4 +140,19 @@ SlotChain CountBytes(const Chain& chain) {
   return c;
 }
 
+Bytes EnoughFor(const Chain& chain) {
+  Bytes enough = chain.x[0];
+  Bytes most{};
+  for (int i = 0; i < Stages(chain); ++i) {
+    Bytes saved{};
+    for (const ChainOption& way : SavingWays(chain, i)) {
+      saved = std::max(saved, way.xb);
+      most = std::max({most, chain.x[i] + way.ft, chain.x[i] + way.bt});
+    }
+    enough += saved;
+    most = std::max(most, chain.x[i + 1] + chain.x[i]);
+  }
+  return enough + most + most + chain.x.back() + chain.bt.back();
+}
+
 }  // namespace ebbtide

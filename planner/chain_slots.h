@@ -59,6 +59,9 @@ SlotChain CountSlots(const Chain& chain, Bytes most, int64_t limit,
 // Whether no size of `chain` was rounded.
 bool IsExact(const Chain& chain, const SlotChain& slots);
 
+// A budget that any plan fits into which saves each stage once.
+Bytes EnoughFor(const Chain& chain);
+
 // Slots of one byte, for programs over sizes instead of times.
 SlotChain CountBytes(const Chain& chain);
 

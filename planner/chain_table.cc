@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr double kFewestSlots = 500;
+constexpr int64_t kMostSlots = 1 << 18;
 constexpr double kMostTableBytes = 4e9;
 constexpr double kMostTerms = 1.2e11;  // about a minute
 
@@ -23,6 +23,13 @@ std::unique_ptr<ChainTable> MakeRows(SlotChain chain, ChainSolver solver,
   }
   return std::make_unique<ChainRows<double, Cells>>(std::move(chain),
                                                     solver.unpinned, threads);
+}
+
+// As many slots as fit into `bytes` of a table and `terms` sums.
+int64_t SlotsFor(const TableWork& work, double bytes, double terms) {
+  const double slots =
+      std::min(bytes / sizeof(Time) / work.rows, terms / work.terms);
+  return std::clamp(static_cast<int64_t>(slots), kFewestSlots, kMostSlots);
 }
 
 }  // namespace
@@ -53,6 +60,9 @@ TableWork WorkOf(const Chain& chain, ChainSolver solver) {
   return work;
 }
 
+int64_t UsualSlots(const TableWork& work) { return SlotsFor(work, 5e8, 2e9); }
+int64_t FineSlots(const TableWork& work) { return SlotsFor(work, 2e9, 2e10); }
+
 absl::Status CheckTableSize(const Chain& chain, ChainSolver solver) {
   const TableWork work = WorkOf(chain, solver);
   const double bytes = work.rows * kFewestSlots * sizeof(Time);
@@ -71,6 +81,14 @@ std::unique_ptr<ChainTable> MakeChainTable(SlotChain chain, ChainSolver solver,
   return solver.floating
              ? MakeRows<FloatingCells>(std::move(chain), solver, threads)
              : MakeRows<SegmentCells>(std::move(chain), solver, threads);
+}
+
+std::unique_ptr<ChainTable> MakeUsualTable(const Chain& chain,
+                                           ChainSolver solver, int threads) {
+  const int64_t limit = UsualSlots(WorkOf(chain, solver));
+  return MakeChainTable(
+      CountSlots(chain, EnoughFor(chain), limit, Rounding::kUp), solver,
+      threads);
 }
 
 }  // namespace ebbtide

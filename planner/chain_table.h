@@ -42,7 +42,13 @@ struct TableWork {
 };
 TableWork WorkOf(const Chain& chain, ChainSolver solver);
 
-// Ok if a table of at least 500 slots is not too large.
+// A table has at least so many.
+constexpr int64_t kFewestSlots = 500;
+// As many as take about a second, and about ten.
+int64_t UsualSlots(const TableWork& work);
+int64_t FineSlots(const TableWork& work);
+
+// Ok if a table of the fewest slots is not too large.
 absl::Status CheckTableSize(const Chain& chain, ChainSolver solver);
 
 // Least budget of any plan of the solver's kind: exact, without slots.
@@ -66,6 +72,11 @@ class ChainTable {
 // `threads` share the work; the result does not depend on them.
 std::unique_ptr<ChainTable> MakeChainTable(SlotChain chain, ChainSolver solver,
                                            int threads = 1);
+
+// For all budgets that matter, of the usual number of slots; sizes are rounded
+// up.
+std::unique_ptr<ChainTable> MakeUsualTable(const Chain& chain,
+                                           ChainSolver solver, int threads = 1);
 
 }  // namespace ebbtide
 
