@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "planner/block_solver.h"
 #include "planner/demand.h"
 #include "planner/evaluator.h"
 #include "planner/finish.h"
@@ -30,12 +31,14 @@ absl::Status CheckOptions(const Profile& profile, const PlanOptions& options) {
   if (auto s = CheckProfile(profile); !s.ok()) return s;
   const std::string& solver = options.solver;
   if (solver == "auto" || solver == "graph" || solver == "keep" ||
-      solver == "hierarchical" || solver == "random" || IsDemand(solver)) {
+      solver == "hierarchical" || solver == "random" || IsDemand(solver) ||
+      ParseBlockSolver(solver).has_value()) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "solver: expected auto, graph, hierarchical, demand, dtr or keep for a "
-      "profile (or checkmate, in `ebbtide plan` only), got ",
+      "solver: expected auto, graph, hierarchical, rotor, floating, unpinned, "
+      "unpinned-floating, rockmate, rockmate-unpinned, demand, dtr or keep for "
+      "a profile (or checkmate, in `ebbtide plan` only), got ",
       solver));
 }
 
@@ -138,11 +141,8 @@ absl::Status Solve(const Graph& graph, const PlanOptions& options,
   return Finish(graph, floor, plan).status();
 }
 
-// Plans of the hierarchical solver, whose floor is the least it has seen.
-absl::Status SolveByParts(const Graph& graph, const PlanOptions& options,
-                          absl::Time start, Plan* plan) {
-  const GraphPlan solved =
-      SolveHierarchical(graph, GraphOptions(*graph.profile, options, start));
+// A plan of a solver whose floor is the least that it has seen.
+absl::Status Take(const Graph& graph, const GraphPlan& solved, Plan* plan) {
   plan->least_budget = Bytes{solved.least_peak};
   plan->floor_witness = Witness(graph, solved.least);
   plan->lower_bound_time += solved.bound;
@@ -210,7 +210,14 @@ absl::StatusOr<Plan> MakePlanOrThrow(const Profile& profile,
   if (plan.solver == "keep") {
     status = Keep(*graph, &plan);
   } else if (plan.solver == "hierarchical") {
-    status = SolveByParts(*graph, options, start, &plan);
+    status =
+        Take(*graph,
+             SolveHierarchical(*graph, GraphOptions(profile, options, start)),
+             &plan);
+  } else if (const auto blocks = ParseBlockSolver(plan.solver)) {
+    const auto solved =
+        SolveBlockChain(*graph, GraphOptions(profile, options, start), *blocks);
+    status = solved.ok() ? Take(*graph, *solved, &plan) : solved.status();
   } else if (IsDemand(plan.solver)) {
     status = Evict(*graph, &plan);
   } else if (plan.solver == "random") {

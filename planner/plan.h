@@ -76,7 +76,8 @@ struct PlanOptions {
 };
 
 // The best plan found within the time limit; feasible is false where no plan
-// was found (least_budget then says what would do). Solvers "demand" and "dtr"
+// was found (least_budget then says what would do). Solvers "rockmate" and the
+// like cut the graph into a chain (planner/block_chain.h); "demand" and "dtr"
 // plan what evicting on demand would do (planner/demand.h), without offloads.
 // "random" is for tests: any plan at all, whose budget is what it takes
 // (planner/random_plan.h). Errors: an invalid profile, an unknown solver.
