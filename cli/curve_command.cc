@@ -28,6 +28,7 @@ struct Curve {
 };
 
 absl::StatusOr<Curve> Solve(const Input& input, const Arguments& arguments) {
+  if (auto s = CheckThreads(input, arguments.threads); !s.ok()) return s;
   Curve curve;
   curve.chain = std::holds_alternative<Chain>(input);
   if (curve.chain) {
@@ -36,9 +37,6 @@ absl::StatusOr<Curve> Solve(const Input& input, const Arguments& arguments) {
     if (!points.ok()) return points.status();
     curve.points = *std::move(points);
     return curve;
-  }
-  if (arguments.threads != 1) {
-    return absl::InvalidArgumentError("--threads is for chains");
   }
   PlanOptions options;
   options.solver = arguments.solver;
@@ -91,13 +89,13 @@ void AddCurveCommand(CLI::App& app, Exit* exit) {
   command->add_option("--solver", arguments->solver,
                       "Chains: auto, rotor, floating, unpinned, "
                       "unpinned-floating, minpeak, minpeak-cubic, keep; "
-                      "profiles: auto, graph, keep");
+                      "profiles: auto, graph, keep, and all that `ebbtide "
+                      "plan` has for them but checkmate");
   command
       ->add_option("--time-limit", arguments->time_limit,
                    "Seconds, for profiles")
       ->check(CLI::Range(0.0, 1e6));
-  command->add_option("--threads", arguments->threads, "For chains")
-      ->check(CLI::Range(1, 64));
+  AddThreadsOption(command, &arguments->threads);
   command->add_flag("--json", arguments->json,
                     "Print [{\"budget\":..,\"time\":..}, ...]");
   command->callback([arguments, exit] { *exit = Run(*arguments); });

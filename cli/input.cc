@@ -71,4 +71,17 @@ absl::StatusOr<Input> ReadInput(const std::string& path) {
       path, ": kind: expected \"chain\" or \"profile\", got \"", kind, "\""));
 }
 
+void AddThreadsOption(CLI::App* command, int* threads) {
+  command->add_option("--threads", *threads, "For chains")
+      ->check(CLI::Range(1, 64));
+}
+
+absl::Status CheckThreads(const Input& input, int threads) {
+  if (threads == 1 || std::holds_alternative<Chain>(input)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--threads: expected 1 for a profile, got ", threads));
+}
+
 }  // namespace ebbtide

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "cli/command.h"
 #include "planner/chain.h"
 #include "planner/profile.h"
 
@@ -20,6 +21,10 @@ absl::Status WriteFile(const std::string& path, const std::string& text);
 
 // Errors name the file, the place and what was expected.
 absl::StatusOr<Input> ReadInput(const std::string& path);
+
+// --threads of plan and curve, which only chains take.
+void AddThreadsOption(CLI::App* command, int* threads);
+absl::Status CheckThreads(const Input& input, int threads);
 
 }  // namespace ebbtide
 

@@ -84,14 +84,12 @@ Summary SummarizeGraph(const Plan& plan) {
 
 absl::StatusOr<Summary> Solve(const Input& input, Bytes budget,
                               const Arguments& arguments) {
+  if (auto s = CheckThreads(input, arguments.threads); !s.ok()) return s;
   if (const Chain* chain = std::get_if<Chain>(&input)) {
     const auto plan =
         MakeChainPlan(*chain, budget, arguments.solver, arguments.threads);
     if (!plan.ok()) return plan.status();
     return SummarizeChain(*plan);
-  }
-  if (arguments.threads != 1) {
-    return absl::InvalidArgumentError("--threads is for chains");
   }
   PlanOptions options;
   options.budget = budget;
@@ -163,13 +161,14 @@ void AddPlanCommand(CLI::App& app, Exit* exit) {
       "--solver", arguments->solver,
       "Chains: auto, rotor, floating, unpinned, "
       "unpinned-floating, minpeak, minpeak-cubic, keep; profiles: auto, graph, "
-      "hierarchical, keep, demand, dtr (what evicting as memory "
+      "hierarchical, rockmate and rockmate-unpinned (as chains of blocks with "
+      "options), rotor, floating, unpinned and unpinned-floating (of blocks "
+      "saved whole), keep, demand, dtr (what evicting as memory "
       "runs short would do, in our order and in DTR's), "
       "checkmate (exact, for small ones)");
   command->add_option("--time-limit", arguments->time_limit, "Seconds")
       ->check(CLI::Range(0.0, 1e6));
-  command->add_option("--threads", arguments->threads, "For chains")
-      ->check(CLI::Range(1, 64));
+  AddThreadsOption(command, &arguments->threads);
   command->add_flag("--json", arguments->json, "Print the plan as JSON");
   command->add_option("-o,--output", arguments->output, "Write the plan here")
       ->type_name("PLAN.json");

@@ -111,3 +111,15 @@ def test_a_curve_does_not_depend_on_threads(tmp_path: Path) -> None:
     one, two = (ebbtide(*words, "--threads", n) for n in ("1", "2"))
     assert one.returncode == 0, one.stderr
     assert (one.stdout, one.stderr) == (two.stdout, two.stderr)
+
+
+@pytest.mark.parametrize("words", [["curve"], ["plan", "--budget", "8B"]])
+def test_a_profile_takes_no_threads(tmp_path: Path, words: list[str]) -> None:
+    path = tmp_path / "profile.json"
+    path.write_text(
+        '{"kind":"profile","version":1,"values":[],"ops":[],"stages":[],"tail":0,'
+        '"tail_time":0,"d2h":0,"h2d":0,"host":-1}'
+    )
+    done = ebbtide(*words, path, "--threads", "2")
+    assert done.returncode == 2
+    assert f"{path}: --threads: expected 1 for a profile, got 2" in done.stderr
