@@ -160,9 +160,7 @@ def share(stages: int, repeats: int) -> Shared:
 def peaks(quick: bool, repeats: int) -> list[tuple[int, float]]:
     found = []
     for layers in LAYERS[:3] if quick else LAYERS:
-        # Small ones are repeated more often: a microsecond is soon disturbed.
-        often = repeats * LAYERS[-1] // layers if layers < LAYERS[-1] else repeats
-        output = call(PROGRAM, "minpeak", str(layers), str(min(often, 1000)))
+        output = call(PROGRAM, "minpeak", str(layers), str(repeats))
         found.append((layers, float(json.loads(output)["seconds"])))
     return found
 
