@@ -17,6 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 SIZE = 4 << 20
 MIB = 1 << 20
+# What a @ a may call, by PyTorch's version.
+PRODUCTS = ("cublasSgemm_v2", "cublasLtMatmul")
 
 
 def write(t: Tensor, byte: int) -> None:
@@ -212,8 +214,11 @@ def faults() -> Any:
     cudasim.fail("cudaMemcpyAsync", error=719)
     copying = raised(lambda: torch.ones(4).to("cuda"))
     a = torch.ones(64, 64, device="cuda")
-    cudasim.fail("cublasSgemm_v2", error=13)
+    for product in PRODUCTS:
+        cudasim.fail(product, error=13)
     multiplying = raised(lambda: a @ a)
+    for product in PRODUCTS:
+        cudasim.fail(product, times=0)
     return {
         "multiplying": multiplying,
         "malloc": [after[name] - before[name] for name in names],
