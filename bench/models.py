@@ -138,6 +138,7 @@ MODELS: dict[str, tuple[str, Callable[[], tuple[nn.Module, Step]]]] = {
     "gpt2-12": ("batch 1, length 512", lambda: gpt2(12, 512)),
     "gpt2-48": ("batch 1, length 256", lambda: gpt2(48, 256)),
     "resnet-50": ("batch 4", lambda: classifier(residual_network([3, 4, 6, 3]), 4)),
+    "resnet-101": ("batch 4", lambda: classifier(residual_network([3, 4, 23, 3]), 4)),
     "resnet-152": ("batch 4", lambda: classifier(residual_network([3, 8, 36, 3]), 4)),
     "vit-b": ("batch 4", lambda: classifier(VisionTransformer(), 4)),
     "unet-full": ("batch 1, 256 pixels", lambda: unet(256)),

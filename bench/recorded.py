@@ -23,6 +23,7 @@ MODELS = {
     "gpt2-12": "batch 1, length 512",
     "gpt2-48": "batch 1, length 256",
     "resnet-50": "batch 4",
+    "resnet-101": "batch 4",
     "resnet-152": "batch 4",
     "vit-b": "batch 4",
     "unet-full": "batch 1, 256 pixels",

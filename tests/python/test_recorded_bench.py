@@ -1,4 +1,4 @@
-"""The recorded half of `./dev bench planner`: its budgets and its complaints."""
+"""Benches on recorded steps: the half of `./dev bench planner`, and bench blocks."""
 
 import dataclasses
 import json
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import blocks_bench
 import harness
 import recorded
 from run import PYTHON, run
@@ -72,3 +73,34 @@ def test_what_does_not_hold_is_complained_of(
     for field, value in change.items():
         setattr(row, field, value)
     assert list(row.complaints()) == ([] if complaint is None else [complaint])
+
+
+def test_blocks_has_valid_plans_of_every_solver(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded, "trace_of", lambda _: trace)
+    rows = list(blocks_bench.measure("small", [80, 90], 2))
+    assert [row.share for row in rows] == [80, 90]
+    for row in rows:
+        assert list(row.overheads) == list(blocks_bench.SOLVERS)
+        assert list(row.complaints()) == []
+        assert row.verdicts["graph"] == row.verdicts["rockmate"] == "valid"
+        assert (row.overheads["graph"] or 0) >= row.bound
+    table = blocks_bench.show(rows).splitlines()
+    assert table[0].count("|") == table[2].count("|") == len(blocks_bench.SOLVERS) + 5
+
+
+def test_blocks_complains_of_a_graph_plan_that_a_chain_beats() -> None:
+    solvers: dict[str, float | None] = dict.fromkeys(blocks_bench.SOLVERS, 5.0)
+    verdicts = dict.fromkeys(blocks_bench.SOLVERS, "valid")
+    row = blocks_bench.Row("m", 50, 100, 4.0, dict(solvers), {}, dict(verdicts), {})
+    assert list(row.complaints()) == []
+    row.overheads["rockmate"] = 4.5
+    assert list(row.complaints()) == [
+        "m at 50 %: rockmate 4.500, the graph planner 5.000"
+    ]
+    row.overheads = solvers | {"graph": None}
+    assert len(list(row.complaints())) == len(solvers) - 1
+    row = dataclasses.replace(row, overheads=solvers)
+    row.verdicts = verdicts | {"rotor": "no"}
+    assert list(row.complaints()) == ["m at 50 %, rotor: ebbtide check says no"]
