@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/types/span.h"
 #include "planner/chain_table.h"
 #include "planner/chain_walk.h"
 #include "planner/check.h"
@@ -79,10 +80,22 @@ class ChainRows : public ChainTable {
   // bytes and 340 stages keep what a block reads at 11 MB.
   static constexpr int kBlock = 16;
 
+  // Terms of a cell that are applied before it is the next cell's turn: what
+  // they read on the left, cells of one line have in common.
+  static constexpr size_t kTogether = 128;
+
+  // A cell whose row is being made: the least time by the terms so far, of
+  // slots from `first` on; from `last` on they do not change.
+  struct Making {
+    std::vector<MinPlusTerm<T>> terms;
+    std::vector<T> out;
+    int first = 0;
+    int last = -1;
+  };
+
   struct Worker {
     RowStore<T> store;
-    std::vector<T> out;
-    std::vector<MinPlusTerm<T>> terms;
+    std::vector<Making> line;
     std::exception_ptr error;
   };
 
@@ -130,15 +143,40 @@ class ChainRows : public ChainTable {
     }
   }
 
+  // First the terms of rows that are there, for all cells of a line together,
+  // then for one cell after the other those of rows that the line itself makes.
   void FillBlock(int rows, int columns, Worker* worker) {
     const int i_end = std::min((rows + 1) * kBlock, pairs_);
-    const int l_end = std::min((columns + 1) * kBlock, pairs_);
     for (int i = i_end - 1; i >= rows * kBlock; --i) {
-      for (int l = std::max(i, columns * kBlock); l < l_end; ++l) {
-        const int cells = cells_.CellsOf(i, l);
-        for (int index = 0; index < cells; ++index) {
-          FillCell({i, l, index}, worker);
-        }
+      const int l_begin = std::max(i, columns * kBlock);
+      const int l_end = std::min((columns + 1) * kBlock, pairs_);
+      const auto is_there = [=](const ChainCell& cell) {
+        return cell.i != i || cell.l < l_begin;
+      };
+      size_t cells = 0;
+      for (int l = l_begin; l < l_end; ++l) cells += cells_.CellsOf(i, l);
+      if (worker->line.size() < cells) worker->line.resize(cells);
+      const auto line = absl::MakeSpan(worker->line).first(cells);
+      ForEachCell(i, l_begin, l_end, line,
+                  [&](const ChainCell& cell, Making* making) {
+                    Begin(cell, is_there, making);
+                  });
+      ApplyTogether(line);
+      ForEachCell(i, l_begin, l_end, line,
+                  [&](const ChainCell& cell, Making* making) {
+                    Finish(cell, is_there, making, &worker->store);
+                  });
+    }
+  }
+
+  template <class Function>
+  void ForEachCell(int i, int l_begin, int l_end, absl::Span<Making> line,
+                   const Function& function) {
+    Making* next = line.data();
+    for (int l = l_begin; l < l_end; ++l) {
+      const int cells = cells_.CellsOf(i, l);
+      for (int index = 0; index < cells; ++index) {
+        function(ChainCell{i, l, index}, next++);
       }
     }
   }
@@ -148,13 +186,14 @@ class ChainRows : public ChainTable {
     return static_cast<int>(c_.slots - (cells_.Charged(i) ? c_.x[i] : 0));
   }
 
-  void FillCell(const ChainCell& cell, Worker* worker) {
-    auto& terms = worker->terms;
-    terms.clear();
+  // Those of the cell's terms whose branch is wanted.
+  template <class IsWanted>
+  void Collect(const ChainCell& cell, const IsWanted& is_wanted,
+               Making* making) {
+    making->terms.clear();
     const int most = MostSlots(cell.i);
-    int first = most + 1;
-    int last = -1;  // from here on no term changes
     cells_.Branches(cell, [&](const ChainBranch& branch) {
+      if (!is_wanted(branch)) return;
       const TimeRow<T>& left = Row(branch.left);
       const TimeRow<T>& right = Row(branch.right);
       if (left.low > left.high || right.low > right.high) return;
@@ -163,28 +202,79 @@ class ChainRows : public ChainTable {
       if (from > most) return;
       const int64_t flat =
           std::max({from, int64_t{left.high}, right.high + branch.shift});
-      first = std::min(first, static_cast<int>(from));
-      last = std::max(last, static_cast<int>(std::min<int64_t>(flat, most)));
-      terms.push_back({static_cast<T>(branch.cost), static_cast<int>(from),
-                       static_cast<int>(branch.shift), left, right});
+      making->first = std::min(making->first, static_cast<int>(from));
+      making->last = std::max(making->last,
+                              static_cast<int>(std::min<int64_t>(flat, most)));
+      making->terms.push_back({static_cast<T>(branch.cost),
+                               static_cast<int>(from),
+                               static_cast<int>(branch.shift), left, right});
     });
-    if (last < 0) return;
-    T* out = Scratch(worker, last);
-    std::fill(out + first, out + last + 1 + kRowStep, kNever);
-    MinPlus<T>(terms, last, out);
-    while (last > first && out[last - 1] == out[last]) --last;
-    const int band = last - first + 1;
-    T* stored = worker->store.Take(band + kRowStep);
-    std::copy(out + first, out + last + 1, stored);
-    std::fill(stored + band, stored + band + kRowStep, out[last]);
-    rows_[first_[Pair(cell.i, cell.l)] + cell.index] = {stored, first, last};
   }
 
-  static T* Scratch(Worker* worker, int last) {
-    if (static_cast<int>(worker->out.size()) <= last + kRowStep) {
-      worker->out.resize(last + 1 + kRowStep);
+  template <class IsThere>
+  void Begin(const ChainCell& cell, const IsThere& is_there, Making* making) {
+    making->first = MostSlots(cell.i) + 1;
+    making->last = -1;
+    Collect(
+        cell,
+        [&](const ChainBranch& branch) {
+          return is_there(branch.left) && is_there(branch.right);
+        },
+        making);
+    if (making->last >= 0) Extend(making->first, -1, making);
+  }
+
+  // Makes room up to `last`, of which (`known_last`, last] go on as the row
+  // ends, and [first, known_first) have no plan yet.
+  static void Extend(int known_first, int known_last, Making* making) {
+    std::vector<T>& out = making->out;
+    const size_t end = making->last + 1 + kRowStep;
+    if (out.size() < end) out.resize(end);
+    if (known_last < 0) {
+      std::fill(out.begin() + making->first, out.begin() + end, kNever);
+      return;
     }
-    return worker->out.data();
+    std::fill(out.begin() + making->first, out.begin() + known_first, kNever);
+    std::fill(out.begin() + known_last + 1, out.begin() + end, out[known_last]);
+  }
+
+  void ApplyTogether(absl::Span<Making> line) {
+    size_t most = 0;
+    for (const Making& making : line) {
+      most = std::max(most, making.terms.size());
+    }
+    for (size_t begin = 0; begin < most; begin += kTogether) {
+      for (Making& making : line) {
+        if (begin >= making.terms.size()) continue;
+        MinPlus<T>(absl::MakeConstSpan(making.terms).subspan(begin, kTogether),
+                   making.last, making.out.data());
+      }
+    }
+  }
+
+  template <class IsThere>
+  void Finish(const ChainCell& cell, const IsThere& is_there, Making* making,
+              RowStore<T>* store) {
+    const int known_first = making->first;
+    const int known_last = making->last;
+    Collect(
+        cell,
+        [&](const ChainBranch& branch) {
+          return !is_there(branch.left) || !is_there(branch.right);
+        },
+        making);
+    int last = making->last;
+    if (last < 0) return;
+    Extend(known_first, known_last, making);
+    const int first = making->first;
+    const std::vector<T>& out = making->out;
+    MinPlus<T>(making->terms, last, making->out.data());
+    while (last > first && out[last - 1] == out[last]) --last;
+    const int band = last - first + 1;
+    T* stored = store->Take(band + kRowStep);
+    std::copy(out.begin() + first, out.begin() + last + 1, stored);
+    std::fill(stored + band, stored + band + kRowStep, out[last]);
+    rows_[first_[Pair(cell.i, cell.l)] + cell.index] = {stored, first, last};
   }
 
   // The first branch that gives the cell's time, by the sums of MinPlus.
