@@ -262,12 +262,28 @@ class SmallDisk {
   bool mounted_ = false;
 };
 
+// Where none can be mounted: no byte behind the first 6 MiB can be written.
+ssize_t WriteToSmall(int file, const void* data, size_t size, off_t offset) {
+  constexpr off_t kEnd = 6 << 20;
+  if (offset >= kEnd) {
+    errno = ENOSPC;
+    return -1;
+  }
+  return pwrite(file, data, std::min(size, static_cast<size_t>(kEnd - offset)),
+                offset);
+}
+const SpillSystem& SmallSystem() {
+  static const SpillSystem system = {WriteToSmall, SpillSystem::Real().read};
+  return system;
+}
+
 TEST(SpillFileTest, ADiskThatFillsUpSaysSoAndKeepsWhatItHas) {
-  SmallDisk disk;
-  if (!disk.mounted()) GTEST_SKIP() << "no small file system can be mounted";
-  const auto file = SpillFile::Open(disk.path(), MiB(100));
+  const SmallDisk disk;
+  const bool real = disk.mounted();
+  const auto file = SpillFile::Open(real ? disk.path() : Folder(), MiB(100),
+                                    real ? SpillSystem::Real() : SmallSystem());
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_EQ((*file)->file_system(), "ext4");
+  EXPECT_TRUE(!real || (*file)->file_system() == "ext4");
   Block out(2 << 20), in(2 << 20, 9);
   const Extent first = *(*file)->Take(out.size());
   ASSERT_TRUE((*file)->Write(first, out.data(), out.size()).ok());
