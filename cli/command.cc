@@ -1,5 +1,6 @@
 #include "cli/command.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -32,6 +33,10 @@ Exit ExitFor(const absl::Status& status) {
                  ? "internal error, please report it: " + message
                  : message);
   return Exit::kUsage;
+}
+
+double PercentAtMost(double share) {
+  return std::ceil(1e4 * share - 1e-6) / 100;
 }
 
 }  // namespace ebbtide

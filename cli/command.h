@@ -34,6 +34,8 @@ absl::StatusOr<Bytes> ParsePlanBudget(const std::string& text);
 // Prints that there is no plan, and says how to end. Sizes as they are printed.
 Exit NoPlan(const std::string& solver, const std::string& budget,
             const std::string& least_budget);
+// Per cent, to hundredths and rounded up: of what is claimed to be no more.
+double PercentAtMost(double share);
 // Prints "ebbtide: <message>" to the standard error.
 void PrintError(const std::string& message);
 // Prints the status and says how to end: wrong input, or an error of ours.

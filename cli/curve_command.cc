@@ -52,9 +52,11 @@ void Print(const Curve& curve, bool json) {
   for (const CurvePoint& point : curve.points) {
     if (json) {
       list.push_back({{"budget", Count(point.budget)}, {"time", point.time}});
+      if (curve.chain) list.back()["rounding_loss"] = point.rounding_loss;
     } else if (curve.chain) {
-      std::printf("%12s %12g\n", absl::StrCat(Count(point.budget)).c_str(),
-                  point.time);
+      std::printf("%12s %12g %10.2f %%\n",
+                  absl::StrCat(Count(point.budget)).c_str(), point.time,
+                  PercentAtMost(point.rounding_loss));
     } else {
       std::printf("%14s %12.3f ms\n", FormatSize(point.budget).c_str(),
                   point.time / 1e6);
@@ -72,7 +74,10 @@ Exit Run(const Arguments& arguments) {
         curve.status().code(),
         absl::StrCat(arguments.input, ": ", curve.status().message())));
   }
-  if (!arguments.json) std::printf("%12s %12s\n", "budget", "time");
+  if (!arguments.json) {
+    std::printf("%12s %12s%s\n", "budget", "time",
+                curve->chain ? "  rounding <=" : "");
+  }
   Print(*curve, arguments.json);
   return Exit::kDone;
 }

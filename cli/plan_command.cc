@@ -1,6 +1,5 @@
 // ebbtide plan INPUT.json --budget B [--solver NAME] [--time-limit S] [--json]
 //              [-o PLAN.json]
-#include <cmath>
 #include <cstdio>
 #include <memory>
 
@@ -114,9 +113,8 @@ Exit Report(const Summary& summary, const Arguments& arguments) {
     }
   }
   if (arguments.json) return Exit::kDone;
-  // Rounded up: these are claims.
-  const double within = std::ceil(1e4 * summary.gap - 1e-6) / 100;
-  const double loss = std::ceil(1e4 * summary.rounding_loss) / 100;
+  const double within = PercentAtMost(summary.gap);
+  const double loss = PercentAtMost(summary.rounding_loss);
   const std::string rounded =
       loss > 0 ? absl::StrFormat(" (rounding sizes cost at most %.2f %%)", loss)
                : "";

@@ -20,7 +20,7 @@ void AskTable(const BlockChain& blocks, ChainSolver kind,
   const Draft least = blocks.DraftOf(LeastChainPlan(chain, kind));
   const Bytes least_budget = LeastChainBudget(chain, kind);
   tightening->Look(least);
-  const auto table = MakeUsualTable(chain, kind);
+  const auto table = MakeChainTable(UsualSlotChain(chain, kind), kind);
   tightening->Ask([&](int64_t limit) -> std::optional<Draft> {
     const Bytes budget{limit - blocks.base()};
     if (budget < least_budget) return std::nullopt;

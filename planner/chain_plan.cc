@@ -92,17 +92,31 @@ struct Solved {
   double rounding_loss = 0;
 };
 
-// What rounding costs at most: sizes rounded down have the time that no plan
-// of this kind beats. `actions` are empty where no plan was found.
+// What rounding costs a plan at most: sizes rounded down have the time that no
+// plan of its kind beats.
+double LossOf(Time time, Bytes budget, const ChainTable& down) {
+  const auto bound = down.TimeAt(budget);
+  if (!bound.has_value() || *bound <= 0) return 0;
+  return std::max(0.0, time / *bound - 1);
+}
+
+void AddLosses(const Chain& chain, ChainSolver solver, int threads,
+               std::vector<CurvePoint>* curve) {
+  const auto down = MakeChainTable(
+      UsualSlotChain(chain, solver, Rounding::kDown), solver, threads);
+  for (CurvePoint& point : *curve) {
+    point.rounding_loss = LossOf(point.time, point.budget, *down);
+  }
+}
+
 absl::StatusOr<double> LossOf(const Chain& chain, const ChainActions& actions,
                               ChainSolver solver, Bytes budget, int64_t limit,
                               int threads) {
   const auto simulation = SimulateChain(chain, actions, budget);
   if (!simulation.ok()) return simulation.status();
   const SlotChain down = CountSlots(chain, budget, limit, Rounding::kDown);
-  const auto bound = MakeChainTable(down, solver, threads)->TimeAt(budget);
-  if (!bound.has_value() || *bound <= 0) return 0.0;
-  return simulation->time / *bound - 1;
+  return LossOf(simulation->time, budget,
+                *MakeChainTable(down, solver, threads));
 }
 
 absl::StatusOr<Solved> SolveTable(const Chain& chain, ChainSolver solver,
@@ -122,7 +136,7 @@ absl::StatusOr<Solved> SolveTable(const Chain& chain, ChainSolver solver,
     const auto loss =
         LossOf(chain, solved.actions, solver, most, limit, threads);
     if (!loss.ok()) return loss.status();
-    solved.rounding_loss = std::max(0.0, *loss);
+    solved.rounding_loss = *loss;
     const int64_t finer = std::min(4 * limit, FineSlots(work));
     if (solved.rounding_loss <= kMostLoss || finer <= limit) return solved;
     limit = finer;
@@ -202,7 +216,9 @@ absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(const Chain& chain,
   }
   std::vector<CurvePoint> curve = {{*least, simulation->time}};
   if (!kind.has_value()) return curve;
-  const auto table = MakeUsualTable(chain, *kind, threads);
+  SlotChain up = UsualSlotChain(chain, *kind);
+  const bool exact = IsExact(chain, up);
+  const auto table = MakeChainTable(std::move(up), *kind, threads);
   for (const CurvePoint& point : table->Curve()) {
     if (point.budget < curve.back().budget) continue;
     if (point.budget == curve.back().budget) curve.pop_back();
@@ -210,6 +226,7 @@ absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(const Chain& chain,
       curve.push_back(point);
     }
   }
+  if (!exact) AddLosses(chain, *kind, threads, &curve);
   return curve;
 }
 

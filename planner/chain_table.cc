@@ -83,12 +83,10 @@ std::unique_ptr<ChainTable> MakeChainTable(SlotChain chain, ChainSolver solver,
              : MakeRows<SegmentCells>(std::move(chain), solver, threads);
 }
 
-std::unique_ptr<ChainTable> MakeUsualTable(const Chain& chain,
-                                           ChainSolver solver, int threads) {
-  const int64_t limit = UsualSlots(WorkOf(chain, solver));
-  return MakeChainTable(
-      CountSlots(chain, EnoughFor(chain), limit, Rounding::kUp), solver,
-      threads);
+SlotChain UsualSlotChain(const Chain& chain, ChainSolver solver,
+                         Rounding rounding) {
+  return CountSlots(chain, EnoughFor(chain), UsualSlots(WorkOf(chain, solver)),
+                    rounding);
 }
 
 }  // namespace ebbtide

@@ -73,10 +73,9 @@ class ChainTable {
 std::unique_ptr<ChainTable> MakeChainTable(SlotChain chain, ChainSolver solver,
                                            int threads = 1);
 
-// For all budgets that matter, of the usual number of slots; sizes are rounded
-// up.
-std::unique_ptr<ChainTable> MakeUsualTable(const Chain& chain,
-                                           ChainSolver solver, int threads = 1);
+// For all budgets that matter, in the usual number of slots.
+SlotChain UsualSlotChain(const Chain& chain, ChainSolver solver,
+                         Rounding rounding = Rounding::kUp);
 
 }  // namespace ebbtide
 

@@ -11,6 +11,9 @@ namespace ebbtide {
 struct CurvePoint {
   Bytes budget{};
   Time time = 0;
+  // As a chain plan's (planner/chain_plan.h): no plan within `budget` is faster
+  // than time / (1 + rounding_loss).
+  double rounding_loss = 0;
 };
 
 }  // namespace ebbtide

@@ -141,7 +141,8 @@ TEST(BlockChainTest, DraftsTakeTheTimeOfTheirPlans) {
     for (const char* solver : {"rotor", "floating", "unpinned"}) {
       const ChainSolver kind = *ParseChainSolver(solver);
       const BlockChain blocks(*graph, kind, /*with_options=*/false, {});
-      const auto table = MakeUsualTable(blocks.chain(), kind);
+      const auto table =
+          MakeChainTable(UsualSlotChain(blocks.chain(), kind), kind);
       for (const CurvePoint& point : table->Curve()) {
         const auto actions = table->PlanAt(point.budget);
         const auto chain = SimulateChain(blocks.chain(), actions, kNoBudget);

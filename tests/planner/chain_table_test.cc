@@ -295,17 +295,43 @@ TEST(ChainTableTest, RoundingBothWaysEnclosesWhatIsExact) {
   EXPECT_GT(cost, 60);
 }
 
+// Of sizes without a common divisor.
+Chain UnevenChain(std::mt19937& rng, int stages) {
+  Chain chain = SmallChain(rng, stages);
+  for (auto* sizes : {&chain.x, &chain.xb, &chain.ft, &chain.bt}) {
+    for (Bytes& size : *sizes) {
+      size = Bytes{Count(size) * 1000003 + static_cast<int64_t>(rng() % 997)};
+    }
+  }
+  for (size_t i = 1; i < chain.x.size(); ++i) chain.xb[i] += Bytes{1000};
+  chain.xb[0] = chain.x[0];
+  return chain;
+}
+
+TEST(ChainTableTest, NoPlanIsFasterThanACurveSaysOfRounding) {
+  std::mt19937 rng(11);
+  for (const char* name : {"rotor", "unpinned"}) {
+    const Chain chain = UnevenChain(rng, 24);
+    const auto curve = MakeChainCurve(chain, name);
+    ASSERT_EQ(curve.status(), absl::OkStatus());
+    ASSERT_GT(curve->size(), 20);
+    EXPECT_GT(curve->front().rounding_loss, 0);
+    EXPECT_EQ(curve->back().rounding_loss, 0);
+    for (size_t k = 0; k < curve->size(); k += 8) {
+      const CurvePoint& point = (*curve)[k];
+      const auto plan = MakeChainPlan(chain, point.budget, name);
+      ASSERT_EQ(plan.status(), absl::OkStatus());
+      EXPECT_LE(plan->time, point.time);
+      EXPECT_GE(plan->time * (1 + point.rounding_loss),
+                point.time * (1 - 1e-9));
+    }
+  }
+}
+
 TEST(ChainTableTest, SlotsAreFineEnoughForATenthOfAPercent) {
   std::mt19937 rng(10);
   for (const char* name : {"rotor", "unpinned"}) {
-    Chain chain = SmallChain(rng, 24);
-    for (auto* sizes : {&chain.x, &chain.xb, &chain.ft, &chain.bt}) {
-      for (Bytes& size : *sizes) {
-        size = Bytes{Count(size) * 1000003 + static_cast<int64_t>(rng() % 997)};
-      }
-    }
-    for (size_t i = 1; i < chain.x.size(); ++i) chain.xb[i] += Bytes{1000};
-    chain.xb[0] = chain.x[0];
+    const Chain chain = UnevenChain(rng, 24);
     const Bytes least = LeastChainBudget(chain, *ParseChainSolver(name));
     const auto plan = MakeChainPlan(chain, Bytes{Count(least) * 3 / 2}, name);
     ASSERT_EQ(plan.status(), absl::OkStatus());

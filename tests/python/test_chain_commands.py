@@ -82,7 +82,9 @@ def test_a_curve_has_the_plans_of_its_budgets(tmp_path: Path, solver: str) -> No
     path = written(known["chain"], tmp_path)
     done = ebbtide("curve", path, "--solver", solver, "--json")
     assert done.returncode == 0, done.stderr
-    points = {p["budget"]: p["time"] for p in json.loads(done.stdout)}
+    printed = json.loads(done.stdout)
+    assert {p["rounding_loss"] for p in printed} == {0}
+    points = {p["budget"]: p["time"] for p in printed}
     assert list(points) == sorted(points)
     assert len(points) > 5
     for budget, time in points.items():
@@ -110,6 +112,8 @@ def test_a_curve_does_not_depend_on_threads(tmp_path: Path) -> None:
     words: list[str | Path] = ["curve", path, "--solver", "unpinned", "--json"]
     one, two = (ebbtide(*words, "--threads", n) for n in ("1", "2"))
     assert one.returncode == 0, one.stderr
+    losses = [p["rounding_loss"] for p in json.loads(one.stdout)]
+    assert losses[0] > losses[-1] == 0
     assert (one.stdout, one.stderr) == (two.stdout, two.stderr)
 
 
