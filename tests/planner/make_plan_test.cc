@@ -45,10 +45,12 @@ TEST(MakePlanTest, SaysWhatWouldDoWhereNothingFits) {
 
 TEST(MakePlanTest, RefusesWrongOptionsAndProfiles) {
   PlanOptions options = Quick(15);
-  options.solver = "rotor";
-  EXPECT_THAT(std::string(MakePlan(ThreeOps(), options).status().message()),
-              HasSubstr("expected auto, graph, hierarchical, demand, dtr or "
-                        "keep for a profile"));
+  options.solver = "minpeak";
+  EXPECT_THAT(
+      std::string(MakePlan(ThreeOps(), options).status().message()),
+      HasSubstr("expected auto, graph, hierarchical, rotor, floating, "
+                "unpinned, unpinned-floating, rockmate, "
+                "rockmate-unpinned, demand, dtr or keep for a profile"));
   EXPECT_THAT(std::string(MakePlan(ThreeOps(), Quick(0)).status().message()),
               HasSubstr("budget: expected more than 0"));
   Profile p = ThreeOps();
