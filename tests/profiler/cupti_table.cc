@@ -80,6 +80,13 @@ const CuptiApi& SimulatedCupti() {
   return api;
 }
 
+// AddressSanitizer takes the bytes before a loaded library's thread-local block
+// for malloc's header, which they need not be; its search for leaks then
+// crashed on CUPTI's in some processes.
+extern "C" const char* __asan_default_options() {
+  return "intercept_tls_get_addr=0";
+}
+
 decltype(CuptiApi::activity_get_next_record) RealNextRecord() {
   void* library = nullptr;
 #ifdef EBBTIDE_CUPTI
