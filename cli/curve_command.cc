@@ -93,7 +93,8 @@ void AddCurveCommand(CLI::App& app, Exit* exit) {
       ->type_name("INPUT.json");
   command->add_option("--solver", arguments->solver,
                       "Chains: auto, rotor, floating, unpinned, "
-                      "unpinned-floating, minpeak, minpeak-cubic, keep; "
+                      "unpinned-floating, pofo, minpeak, minpeak-cubic, "
+                      "keep; "
                       "profiles: auto, graph, keep, and all that `ebbtide "
                       "plan` has for them but checkmate");
   command

@@ -158,7 +158,8 @@ void AddPlanCommand(CLI::App& app, Exit* exit) {
   command->add_option(
       "--solver", arguments->solver,
       "Chains: auto, rotor, floating, unpinned, "
-      "unpinned-floating, minpeak, minpeak-cubic, keep; profiles: auto, graph, "
+      "unpinned-floating, pofo, minpeak, minpeak-cubic, keep; profiles: auto, "
+      "graph, "
       "hierarchical, rockmate and rockmate-unpinned (as chains of blocks with "
       "options), rotor, floating, unpinned and unpinned-floating (of blocks "
       "saved whole), keep, demand, dtr (what evicting as memory "

@@ -11,6 +11,7 @@
 #include "planner/chain_table.h"
 #include "planner/chain_validate.h"
 #include "planner/min_peak.h"
+#include "planner/pofo.h"
 
 namespace ebbtide {
 namespace {
@@ -18,6 +19,9 @@ namespace {
 // What rounding sizes to slots may cost, where a finer table is not too large.
 constexpr double kMostLoss = 0.001;
 constexpr int kMostCubic = 1000;
+constexpr std::optional<ChainSolver> kUnpinned = ChainSolver{.unpinned = true};
+
+bool HasLanes(const Chain& chain) { return chain.d2h > 0 && chain.h2d > 0; }
 
 ChainActions KeepActions(const Chain& chain) {
   ChainActions actions;
@@ -68,17 +72,18 @@ absl::StatusOr<absl::string_view> SolverFor(const Chain& chain,
         absl::StrCat(name, " plans chains of at most ", kMostCubic,
                      " stages, this one has ", Stages(chain)));
   }
+  if (name == "auto" && HasLanes(chain)) name = "pofo";
   if (name == "auto") {
     // The better kind as long as it takes no longer than the other may.
     const TableWork work =
         WorkOf(chain, *ParseChainSolver("unpinned-floating"));
     name = work.terms * kFewestSlots < 2e9 ? "unpinned-floating" : "unpinned";
   }
-  const auto solver = ParseChainSolver(name);
+  const auto solver = name == "pofo" ? kUnpinned : ParseChainSolver(name);
   if (!solver.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "solver: expected auto, rotor, floating, unpinned, unpinned-floating, "
-        "minpeak, minpeak-cubic or keep for a chain, got ",
+        "pofo, minpeak, minpeak-cubic or keep for a chain, got ",
         name));
   }
   if (auto s = CheckTableSize(chain, *solver); !s.ok()) {
@@ -153,6 +158,80 @@ absl::StatusOr<Bytes> LeastBudget(const Chain& chain, absl::string_view solver,
   return simulation->peak;
 }
 
+struct PofoTables {
+  Pofo up;
+  std::optional<Pofo> down;  // where sizes are rounded
+
+  PofoTables(const Chain& chain, int threads)
+      : up(chain, SlotsFor(chain), Rounding::kUp, threads) {
+    if (!up.IsExact()) {
+      down.emplace(chain, SlotsFor(chain), Rounding::kDown, threads);
+    }
+  }
+  // Against what is expected of sizes rounded down.
+  double LossOf(Time time, Bytes budget) const {
+    if (!down.has_value()) return 0;
+    return std::max(0.0, time / down->Estimate(budget) - 1);
+  }
+
+ private:
+  static int64_t SlotsFor(const Chain& chain) {
+    return std::max(kFewestSlots, UsualSlots(WorkOf(chain, *kUnpinned)) / 4);
+  }
+};
+
+void PlanMoves(const Chain& chain, int threads, ChainPlan* plan) {
+  const PofoTables pofo(chain, threads);
+  PofoSolution solution = pofo.up.Solve(plan->budget);
+  plan->feasible = !solution.actions.empty();
+  plan->actions = std::move(solution.actions);
+  const Bytes feasible =
+      plan->feasible ? plan->budget : LeastChainBudget(chain, *kUnpinned);
+  plan->least_budget = pofo.up.LeastBudget(feasible);
+  if (plan->feasible) {
+    plan->rounding_loss = pofo.LossOf(solution.time, plan->budget);
+  }
+}
+
+// At budgets in equal steps, as there is no table of all of them.
+std::vector<CurvePoint> CurveOfMoves(const Chain& chain, int threads) {
+  constexpr int kSteps = 24;
+  const PofoTables pofo(chain, threads);
+  const Bytes least = pofo.up.LeastBudget(LeastChainBudget(chain, *kUnpinned));
+  const Bytes most = EnoughFor(chain);
+  std::vector<CurvePoint> curve;
+  for (int k = 0; k <= kSteps; ++k) {
+    const Bytes budget = least + Bytes{Count(most - least) / kSteps * k};
+    const PofoSolution solution = pofo.up.Solve(budget);
+    if (solution.actions.empty()) continue;
+    if (!curve.empty() && curve.back().time <= solution.time) continue;
+    curve.push_back(
+        {budget, solution.time, pofo.LossOf(solution.time, budget)});
+  }
+  return curve;
+}
+
+// The plan of a solver that has one, or tables without back-pointers.
+absl::Status PlanWithoutMoves(const Chain& chain, int threads,
+                              ChainPlan* plan) {
+  std::optional<ChainActions> only = OnlyPlan(chain, plan->solver);
+  const absl::StatusOr<Bytes> least = LeastBudget(chain, plan->solver, only);
+  if (!least.ok()) return least.status();
+  plan->least_budget = *least;
+  plan->feasible = plan->budget >= plan->least_budget;
+  if (!plan->feasible) return absl::OkStatus();
+  if (only.has_value()) {
+    plan->actions = *std::move(only);
+    return absl::OkStatus();
+  }
+  auto solved =
+      SolveTable(chain, *ParseChainSolver(plan->solver), plan->budget, threads);
+  if (!solved.ok()) return solved.status();
+  plan->actions = std::move(solved->actions);
+  plan->rounding_loss = solved->rounding_loss;
+  return absl::OkStatus();
+}
+
 // The parts of `plan` that are not its author's to say.
 absl::Status Judge(const Chain& chain, ChainPlan* plan) {
   const auto simulation = SimulateChain(chain, plan->actions, plan->budget);
@@ -178,19 +257,10 @@ absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
   plan.solver = std::string(*solver);
   plan.budget = budget;
   plan.lower_bound_time = LowerBound(chain);
-  std::optional<ChainActions> only = OnlyPlan(chain, *solver);
-  const absl::StatusOr<Bytes> least = LeastBudget(chain, *solver, only);
-  if (!least.ok()) return least.status();
-  plan.least_budget = *least;
-  plan.feasible = budget >= plan.least_budget;
-  if (plan.feasible && only.has_value()) {
-    plan.actions = *std::move(only);
-  } else if (plan.feasible) {
-    auto solved =
-        SolveTable(chain, *ParseChainSolver(*solver), budget, threads);
-    if (!solved.ok()) return solved.status();
-    plan.actions = std::move(solved->actions);
-    plan.rounding_loss = solved->rounding_loss;
+  if (*solver == "pofo") {
+    PlanMoves(chain, threads, &plan);
+  } else if (auto s = PlanWithoutMoves(chain, threads, &plan); !s.ok()) {
+    return s;
   }
   if (plan.feasible) {
     if (auto s = Judge(chain, &plan); !s.ok()) return s;
@@ -204,6 +274,7 @@ absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(const Chain& chain,
                                                        int threads) {
   const auto solver = SolverFor(chain, name);
   if (!solver.ok()) return solver.status();
+  if (*solver == "pofo") return CurveOfMoves(chain, threads);
   const std::optional<ChainActions> only = OnlyPlan(chain, *solver);
   const absl::StatusOr<Bytes> least = LeastBudget(chain, *solver, only);
   if (!least.ok()) return least.status();

@@ -46,12 +46,26 @@ class ChainRows : public ChainTable {
   std::vector<ChainAction> PlanAt(Bytes budget) const override {
     if (!TimeAt(budget).has_value()) return {};
     ChainActions actions;
-    const auto choose = [this](const ChainCell& cell, int64_t m) {
-      return Choose(cell, static_cast<int>(m));
-    };
-    WalkBranches(c_.stages, {0, c_.stages, 0}, c_.SlotsOf(budget), choose,
-                 &actions);
+    Emit({0, c_.stages, 0}, c_.SlotsOf(budget), &actions);
     return AddFrees(c_.stages, actions);
+  }
+
+  // Least time of the cell with `m` slots, in quanta; infinity where there is
+  // no plan.
+  Time TimeOf(const ChainCell& cell, int64_t m) const {
+    const TimeRow<T>& row = Row(cell);
+    if (m < row.low || row.low > row.high) {
+      return std::numeric_limits<Time>::infinity();
+    }
+    return static_cast<Time>(row.At(static_cast<int>(m)));
+  }
+
+  // The plan that takes that time, without frees.
+  void Emit(const ChainCell& cell, int64_t m, ChainActions* actions) const {
+    const auto choose = [this](const ChainCell& at, int64_t slots) {
+      return Choose(at, static_cast<int>(slots));
+    };
+    WalkBranches(c_.stages, cell, m, choose, actions);
   }
 
   std::vector<CurvePoint> Curve() const override {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -15,6 +16,7 @@ enum class Where : uint8_t { kAbsent, kDevice, kHost };
 
 struct State {
   Where where = Where::kAbsent;
+  Time here = 0;   // when what is on the device may be read
   Time ready = 0;  // end of its last copy
   int way = 0;     // of a saved set: the way its stage was run
 };
@@ -22,14 +24,43 @@ struct State {
 struct Copy {
   Time end;
   Bytes bytes;
+  int reader = -1;  // last action that reads what is copied out; -1: none
 };
+
+// By action: of an offload, the last one that reads the value before it is
+// brought back; -1: none.
+std::vector<int> LastReaders(int stages,
+                             absl::Span<const ChainAction> actions) {
+  std::vector<int> readers(actions.size(), -1);
+  std::vector<int> offload(2 * stages + 2, -1);  // of x[i], xb[i]
+  const auto read = [&](int item, int k) {
+    if (offload[item] >= 0) readers[offload[item]] = k;
+  };
+  for (int k = 0; k < static_cast<int>(actions.size()); ++k) {
+    const ChainAction& a = actions[k];
+    const int input = a.what == Do::kLoss ? stages : a.stage;
+    if (input < 0 || input > stages) continue;
+    const int item = 2 * input + (a.item == Item::kXb ? 1 : 0);
+    if (a.what == Do::kOffload) offload[item] = k;
+    if (a.what == Do::kRestore) offload[item] = -1;
+    if (a.what == Do::kForward || a.what == Do::kLoss ||
+        a.what == Do::kBackward) {
+      read(2 * input, k);
+      read(2 * input + 1, k);
+    }
+    if (a.what == Do::kBackward && input < stages) read(2 * input + 3, k);
+  }
+  return readers;
+}
 
 class Simulator {
  public:
-  Simulator(const Chain& chain, Bytes budget)
+  Simulator(const Chain& chain, absl::Span<const ChainAction> actions,
+            Bytes budget)
       : chain_(chain),
         budget_(budget),
         stages_(Stages(chain)),
+        readers_(LastReaders(stages_, actions)),
         x_(stages_ + 1),
         xb_(stages_ + 1),
         resident_(chain.x[0]) {
@@ -38,6 +69,7 @@ class Simulator {
   }
 
   absl::Status Run(const ChainAction& action) {
+    ++position_;
     const int most = action.what == Do::kForward || action.what == Do::kBackward
                          ? stages_ - 1
                          : stages_;
@@ -79,27 +111,40 @@ class Simulator {
     clock_ = time;
   }
 
-  // Waits for x[i], alone or in its saved set.
+  // Waits for x[i], alone or in its saved set. What is on the host and was not
+  // asked back has stayed on the device for this reader, too.
   absl::Status AwaitInput(int i) {
     for (const State* state : {&x_[i], &xb_[i]}) {
-      if (state->where != Where::kDevice) continue;
-      WaitUntil(state->ready);
+      if (state->where == Where::kAbsent) continue;
+      WaitUntil(state->here);
       return absl::OkStatus();
     }
     return Bad("x[", i, "] is not on the device");
   }
 
-  void Drain() {
-    while (!leaving_.empty() && leaving_.front().end <= clock_) {
-      resident_ -= leaving_.front().bytes;
-      leaving_.pop_front();
+  // The running or ended copy out whose bytes are the next to leave; null where
+  // the others all have readers to come.
+  Copy* NextToLeave() {
+    for (Copy& copy : leaving_) {
+      if (copy.reader < position_) return &copy;
     }
+    return nullptr;
+  }
+
+  void Drain() {
+    std::erase_if(leaving_, [this](const Copy& copy) {
+      if (copy.reader >= position_ || copy.end > clock_) return false;
+      resident_ -= copy.bytes;
+      return true;
+    });
   }
 
   absl::Status Occupy(Bytes extra) {
     Drain();
-    while (resident_ + extra > budget_ && !leaving_.empty()) {
-      WaitUntil(leaving_.front().end);
+    while (resident_ + extra > budget_) {
+      const Copy* const next = NextToLeave();
+      if (next == nullptr) break;
+      WaitUntil(next->end);
       Drain();
     }
     const Bytes live = resident_ + extra;
@@ -123,7 +168,7 @@ class Simulator {
     const ChainOption& run = ways_[i][way];
     const Bytes made = save == 0 ? chain_.x[i + 1] : run.xb;
     if (auto s = Occupy(made + run.ft); !s.ok()) return s;
-    (save == 0 ? x_ : xb_)[i + 1] = {Where::kDevice, clock_, way};
+    (save == 0 ? x_ : xb_)[i + 1] = {Where::kDevice, clock_, clock_, way};
     resident_ += made;
     clock_ += run.fw;
     return absl::OkStatus();
@@ -144,10 +189,10 @@ class Simulator {
   absl::Status Backward(int i) {
     if (gradient_ != i + 1) return Bad("y[", i + 1, "] is not there");
     const State& saved = xb_[i + 1];
-    if (saved.where != Where::kDevice) {
+    if (saved.where == Where::kAbsent) {
       return Bad("xb[", i + 1, "] is not on the device");
     }
-    WaitUntil(saved.ready);
+    WaitUntil(saved.here);
     if (auto s = AwaitInput(i); !s.ok()) return s;
     const ChainOption& run = ways_[i][saved.way];
     if (auto s = Occupy(chain_.x[i] + run.bt); !s.ok()) return s;
@@ -189,7 +234,7 @@ class Simulator {
     if (auto s = TakeHostRoom(bytes); !s.ok()) return s;
     const Time start = std::max(std::max(clock_, d2h_), (*state)->ready);
     d2h_ = start + static_cast<double>(Count(bytes)) / chain_.d2h;
-    leaving_.push_back({d2h_, bytes});
+    leaving_.push_back({d2h_, bytes, readers_[position_]});
     (*state)->where = Where::kHost;
     (*state)->ready = d2h_;
     return absl::OkStatus();
@@ -207,6 +252,7 @@ class Simulator {
     returning_.push_back({h2d_, bytes});
     (*state)->where = Where::kDevice;
     (*state)->ready = h2d_;
+    (*state)->here = h2d_;
     return absl::OkStatus();
   }
 
@@ -225,6 +271,8 @@ class Simulator {
   const Chain& chain_;
   const Bytes budget_;
   const int stages_;
+  const std::vector<int> readers_;
+  int position_ = -1;  // of the action that runs
   std::vector<std::vector<ChainOption>> ways_;
   std::vector<State> x_;
   std::vector<State> xb_;
@@ -233,7 +281,7 @@ class Simulator {
   Time d2h_ = 0;
   Time h2d_ = 0;
   Bytes resident_;
-  std::deque<Copy> leaving_;
+  std::vector<Copy> leaving_;
   Bytes host_{};
   std::deque<Copy> returning_;
   ChainSimulation result_;
@@ -243,7 +291,7 @@ class Simulator {
 
 absl::StatusOr<ChainSimulation> SimulateChain(
     const Chain& chain, absl::Span<const ChainAction> actions, Bytes budget) {
-  Simulator simulator(chain, budget);
+  Simulator simulator(chain, actions, budget);
   for (size_t k = 0; k < actions.size(); ++k) {
     absl::Status status = simulator.Run(actions[k]);
     if (!status.ok()) {

@@ -27,7 +27,7 @@ struct Stay {
   int last;
   int restores = -1;  // the stay whose copy on the host this brings back
   int back = -1;      // the stay that brings this one back
-  bool offloaded = false;
+  int offload = -1;   // the action; before `last` where it is read once more
   int save = 0;
   Bytes bytes{};
   Time ready = 0;
@@ -129,6 +129,7 @@ class Checker {
     open[0] = 0;
     for (int k = 0; k < Size(); ++k) {
       const ChainAction& a = actions_[k];
+      ExtendStays(k, on_host);
       if (a.what == Do::kLoss || a.what == Do::kBackward) continue;
       if (a.what == Do::kForward) {
         const int plain = 2 * (a.stage + 1);
@@ -165,11 +166,27 @@ class Checker {
       }
       Stay& stay = stays_[open[item]];
       stay.last = k;
-      stay.offloaded = a.what == Do::kOffload;
-      if (stay.offloaded) on_host[item] = open[item];
+      if (a.what == Do::kOffload) {
+        stay.offload = k;
+        on_host[item] = open[item];
+      }
       open[item] = -1;
     }
     return CheckLeft(open, on_host);
+  }
+
+  // What is on its way to the host, or there, stays for who reads it.
+  void ExtendStays(int k, const std::vector<int>& on_host) {
+    const ChainAction& a = actions_[k];
+    if (!Computes(a)) return;
+    const int input = a.what == Do::kLoss ? stages_ : a.stage;
+    for (int item : {2 * input, 2 * input + 1}) {
+      if (on_host[item] >= 0) stays_[on_host[item]].last = k;
+    }
+    const int saved = 2 * (a.stage + 1) + 1;
+    if (a.what == Do::kBackward && on_host[saved] >= 0) {
+      stays_[on_host[saved]].last = k;
+    }
   }
 
   // Only x[0] may be there at the end.
@@ -250,7 +267,8 @@ class Checker {
     Bytes sum{};
     for (const Stay& stay : stays_) {
       if (stay.first >= k) continue;
-      const bool there = stay.last >= k || (stay.offloaded && stay.gone > time);
+      const bool leaves = stay.offload >= 0 && stay.gone > time;
+      const bool there = stay.last >= k || leaves;
       if (there) sum += stay.bytes;
     }
     for (int j = k - 1; j >= 0; --j) {
@@ -294,7 +312,7 @@ class Checker {
       }
       Time next = kNever;
       for (const Stay& stay : stays_) {
-        if (stay.offloaded && stay.last < k && stay.gone > *time) {
+        if (stay.offload >= 0 && stay.last < k && stay.gone > *time) {
           next = std::min(next, stay.gone);
         }
       }
@@ -339,7 +357,7 @@ class Checker {
     stay.gone = d2h_end_;
     Bytes host{};
     for (size_t s = 0; s < stays_.size(); ++s) {
-      if (!stays_[s].offloaded || stays_[s].last > k) continue;
+      if (stays_[s].offload < 0 || stays_[s].offload > k) continue;
       const Stay& back = stays_[stays_[s].back];
       if (back.first > k || back.ready > clock) host += stays_[s].bytes;
     }

@@ -1,0 +1,102 @@
+"""Chains of stages of models, from the shapes of their layers.
+
+Times are those of a device that computes at a rate and moves at another; bytes are what
+each stage saves, makes and works with. GPT-2 in the unit of one layer's forward and of
+one activation of it; ResNets in milliseconds and bytes, batch norm's inputs and
+activations in 32 bits.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+Chain = dict[str, Any]
+
+FLOPS = 1e10  # a millisecond
+MOVED = 5e8  # bytes a millisecond
+UNIT = 1 << 20  # bytes of an activation of GPT-2, so that shares of it are whole
+
+
+class Builder:
+    """A chain that grows stage by stage."""
+
+    def __init__(self, x: float) -> None:
+        self.chain: Chain = {"kind": "chain", "x": [round(x)], "xb": [round(x)]}
+        for name in ("fw", "bw", "ft", "bt"):
+            self.chain[name] = []
+
+    def add(self, fw: float, bw: float, x: float, xb: float, ft: float, bt: float) -> None:
+        self.chain["fw"].append(fw)
+        self.chain["bw"].append(bw)
+        for name, size in {"x": x, "xb": xb, "ft": ft, "bt": bt}.items():
+            self.chain[name].append(round(size))
+
+    def done(self) -> Chain:
+        self.chain["bw"].append(0)
+        self.chain["bt"].append(0)
+        return self.chain
+
+
+def gpt(layers: int, saved: int) -> Chain:
+    """An embedding, layers that save so many activations each, and the head."""
+    builder = Builder(0.02 * UNIT)
+    builder.add(0.05, 0.1, UNIT, UNIT, 0, 0.5 * UNIT)
+    for _ in range(layers):
+        builder.add(1, 2, UNIT, (saved + 1) * UNIT, 2 * UNIT, 5 * UNIT)
+    builder.add(0.8, 1.6, 0.01 * UNIT, 10 * UNIT, 4 * UNIT, 12 * UNIT)
+    return builder.done()
+
+
+def resnet(blocks: list[int], batch: int, image: int) -> Chain:
+    """The stem, bottleneck blocks and the classifier."""
+
+    def size(channels: int, side: int) -> int:
+        return 4 * batch * channels * side * side
+
+    def conv(inputs: int, outputs: int, kernel: int, side: int) -> float:
+        return 2 * batch * inputs * outputs * kernel**2 * side**2 / FLOPS
+
+    def norm(channels: int, side: int) -> float:
+        return 3 * size(channels, side) / MOVED
+
+    builder = Builder(size(3, image))
+    half, side = image // 2, image // 4
+    time = conv(3, 64, 7, half) + 2 * norm(64, half)
+    saved = 2 * size(64, half) + 3 * size(64, side)
+    builder.add(time, 2 * time, size(64, side), saved, size(64, side), size(64, side))
+    inputs = 64
+    for level, count in enumerate(blocks):
+        channels = 64 << level
+        for block in range(count):
+            after = side // 2 if level > 0 and block == 0 else side
+            out = size(4 * channels, after)
+            time = conv(inputs, channels, 1, side) + 2 * norm(channels, side)
+            time += conv(channels, channels, 3, after) + 2 * norm(channels, after)
+            time += conv(channels, 4 * channels, 1, after)
+            time += 2.5 * norm(4 * channels, after)
+            saved = 2 * size(channels, side) + 2 * size(channels, after) + 2 * out
+            if block == 0:
+                time += conv(inputs, 4 * channels, 1, after) + norm(4 * channels, after)
+                saved += out
+            work = size(channels, side) + 2 * out
+            builder.add(time, 2 * time, out, saved, out, work)
+            inputs, side = 4 * channels, after
+    time = conv(inputs, 1000, 1, 1) + norm(inputs, side)
+    scores = size(1000, 1)
+    saved = size(inputs, 1) + 2 * scores
+    builder.add(time, 2 * time, scores, saved, 0, size(inputs, side))
+    return builder.done()
+
+
+MODELS: dict[str, Callable[[], Chain]] = {
+    "gpt-24": lambda: gpt(24, 12),
+    "gpt-48": lambda: gpt(48, 14),
+    "resnet-50": lambda: resnet([3, 4, 6, 3], 200, 128),
+    "resnet-101": lambda: resnet([3, 4, 23, 3], 64, 224),
+    "resnet-152": lambda: resnet([3, 8, 36, 3], 64, 224),
+}
+
+
+def with_lanes(chain: Chain, ratio: float) -> Chain:
+    """Lanes that move such a share of all saved bytes during the forward."""
+    speed = ratio * sum(chain["xb"][1:]) / sum(chain["fw"])
+    return chain | {"bandwidth": {"d2h": speed, "h2d": speed}}

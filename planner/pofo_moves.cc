@@ -1,0 +1,130 @@
+#include "planner/pofo_moves.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace ebbtide {
+namespace {
+
+using Do = ChainAction::Do;
+using Item = ChainAction::Item;
+
+// What is on the device while an action that computes runs, nothing moved.
+std::vector<Bytes> LiveBytes(const Chain& chain, const ChainActions& actions) {
+  const int stages = Stages(chain);
+  std::vector<std::vector<ChainOption>> ways;
+  for (int i = 0; i < stages; ++i) ways.push_back(SavingWays(chain, i));
+  std::vector<int> saved(stages + 1, 0);  // 0: as x; way + 1
+  const auto size = [&](int i) {
+    return saved[i] == 0 ? chain.x[i] : ways[i - 1][saved[i] - 1].xb;
+  };
+  std::vector<Bytes> live;
+  Bytes now = chain.x[0];
+  for (const ChainAction& a : actions) {
+    if (a.what == Do::kFree) {
+      now -= size(a.stage);
+    } else if (a.what == Do::kForward) {
+      saved[a.stage + 1] = a.save;
+      now += size(a.stage + 1);
+      live.push_back(now + ways[a.stage][std::max(0, a.save - 1)].ft);
+    } else if (a.what == Do::kLoss) {
+      now += chain.x[stages];
+      live.push_back(now + chain.bt[stages]);
+    } else {
+      const ChainOption& way = ways[a.stage][saved[a.stage + 1] - 1];
+      live.push_back(now + chain.x[a.stage] + way.bt);
+      now += chain.x[a.stage] - chain.x[a.stage + 1];
+    }
+  }
+  return live;
+}
+
+bool Reads(const ChainAction& a, const PofoMove& move) {
+  if (a.what == Do::kBackward && a.stage == move.stage - 1) {
+    return move.item == Item::kXb;
+  }
+  return a.stage == move.stage &&
+         (a.what == Do::kForward || a.what == Do::kBackward);
+}
+
+Bytes SizeOf(const Chain& chain, const ChainActions& actions,
+             const PofoMove& move) {
+  if (move.item == Item::kX) return chain.x[move.stage];
+  for (const ChainAction& a : actions) {
+    if (a.what == Do::kForward && a.stage == move.stage - 1 && a.save > 0) {
+      return SavingWays(chain, a.stage)[a.save - 1].xb;
+    }
+  }
+  return Bytes{};
+}
+
+struct Return {
+  PofoMove move;
+  int need = 0;   // position of the first reader behind the loss
+  int start = 0;  // of the action that the copy starts before
+};
+
+// In the order of need. Each as early as it fits from then on, but not before
+// the one in front of it.
+std::vector<Return> PlaceReturns(const Chain& chain,
+                                 const ChainActions& actions,
+                                 absl::Span<const PofoMove> moves, int loss,
+                                 Bytes budget, std::vector<Bytes> live) {
+  const int end = static_cast<int>(actions.size());
+  std::vector<Return> returns;
+  for (const PofoMove& move : moves) {
+    Return back{move, loss + 1};
+    while (back.need < end && !Reads(actions[back.need], move)) ++back.need;
+    const Bytes size = SizeOf(chain, actions, move);
+    for (int k = loss + 1; k < back.need; ++k) live[k] -= size;
+    returns.push_back(back);
+  }
+  std::stable_sort(
+      returns.begin(), returns.end(),
+      [](const Return& a, const Return& b) { return a.need < b.need; });
+  int first = loss + 1;
+  for (Return& back : returns) {
+    const Bytes size = SizeOf(chain, actions, back.move);
+    back.start = back.need;
+    while (back.start > first && live[back.start - 1] + size <= budget) {
+      --back.start;
+    }
+    for (int k = back.start; k < back.need; ++k) live[k] += size;
+    first = back.start;
+  }
+  return returns;
+}
+
+}  // namespace
+
+ChainActions PlaceMoves(const Chain& chain, const ChainActions& actions,
+                        absl::Span<const PofoMove> moves, Bytes budget) {
+  const ChainActions freed = AddFrees(Stages(chain), actions);
+  const auto is_loss = [](const ChainAction& a) { return a.what == Do::kLoss; };
+  const int loss = static_cast<int>(
+      std::find_if(actions.begin(), actions.end(), is_loss) - actions.begin());
+  const std::vector<Return> returns = PlaceReturns(
+      chain, actions, moves, loss, budget, LiveBytes(chain, freed));
+  ChainActions all;
+  auto back = returns.begin();
+  int next = 0;  // action of `actions`
+  const auto leave = [&] {
+    for (const PofoMove& move : moves) {
+      if (move.maker != next - 1) continue;
+      all.push_back({Do::kOffload, move.stage, 0, move.item});
+    }
+  };
+  for (const ChainAction& a : freed) {
+    if (a.what != Do::kFree) {
+      if (next > 0) leave();
+      for (; back != returns.end() && back->start == next; ++back) {
+        all.push_back({Do::kRestore, back->move.stage, 0, back->move.item});
+      }
+      ++next;
+    }
+    all.push_back(a);
+  }
+  return all;
+}
+
+}  // namespace ebbtide
