@@ -82,8 +82,10 @@ const CuptiApi& SimulatedCupti() {
 
 // AddressSanitizer takes the bytes before a loaded library's thread-local block
 // for malloc's header, which they need not be; its search for leaks then
-// crashed on CUPTI's in some processes.
-extern "C" const char* __asan_default_options() {
+// crashed on CUPTI's in some processes. Its runtime is a library that looks for
+// this name.
+extern "C" __attribute__((visibility("default"))) const char*
+__asan_default_options() {
   return "intercept_tls_get_addr=0";
 }
 
