@@ -102,6 +102,10 @@ PofoSolution Pofo::Solve(Bytes budget, const PofoEffort& effort) const {
   const PofoLimits limits = Limits(budget);
   if (limits.room < 0) return best;
   Consider(chain_, budget, table_.PlanAt(budget), &best);
+  // Near the least budget the rounding to slots may hide the only plans.
+  if (best.actions.empty()) {
+    Consider(chain_, budget, LeastChainPlan(chain_, {.unpinned = true}), &best);
+  }
   best.bound = best.time;
   if (!HasLanes()) return best;
   const PofoSearch search(slots_, table_, limits, effort.labels);

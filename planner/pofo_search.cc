@@ -14,7 +14,8 @@ constexpr double kSlack = 1e-6;  // of sums of slots
 constexpr Time kNever = std::numeric_limits<Time>::infinity();
 // One label for each cell of a grid this fine goes on.
 constexpr int64_t kGrid = 200;
-using Cell = std::tuple<int, bool, int64_t, int64_t, int64_t, int64_t>;
+// With the latest item, as it decides how a backlog is rounded up.
+using Cell = std::tuple<int, bool, int64_t, int64_t, int64_t, int64_t, int64_t>;
 
 Cell CellOf(const PofoLabel& label, int64_t grain) {
   return {label.way,
@@ -22,6 +23,7 @@ Cell CellOf(const PofoLabel& label, int64_t grain) {
           label.kept / grain,
           static_cast<int64_t>(label.leaving) / grain,
           static_cast<int64_t>(label.due) / grain,
+          label.latest,
           label.host / grain};
 }
 
@@ -153,9 +155,14 @@ PofoSegment PofoSearch::Last(const PofoLabel& label) const {
 // The best label of each cell of a grid; of those, by estimate, the ones that
 // none before them beats.
 void PofoSearch::Thin(std::vector<int>* labels) const {
-  const auto is_better = [this](int a, int b) {
-    return labels_[a].estimate < labels_[b].estimate;
+  // Many estimates are equal but for what adding in another order does.
+  const Time tick = 1e-9 * bound();
+  const auto rank = [this, tick](int index) {
+    const PofoLabel& label = labels_[index];
+    return std::pair(std::round(label.estimate / tick),
+                     label.leaving + label.due);
   };
+  const auto is_better = [&](int a, int b) { return rank(a) < rank(b); };
   std::stable_sort(labels->begin(), labels->end(), is_better);
   absl::flat_hash_set<Cell> cells;
   std::vector<int> kept;
@@ -176,7 +183,7 @@ bool PofoSearch::IsBeaten(const PofoLabel& label,
     return other.way == label.way && other.offloaded == label.offloaded &&
            other.kept <= label.kept &&
            other.leaving <= label.leaving + kSlack &&
-           other.due <= label.due + kSlack &&
+           other.due <= label.due + kSlack && other.latest <= label.latest &&
            other.cost <= label.cost + kSlack &&
            (!host_matters || other.host <= label.host);
   });
@@ -244,6 +251,7 @@ void PofoSearch::AddChildren(int index, int node, int way, int64_t size,
     if (offloaded && node == c_.stages) continue;
     child.offloaded = offloaded;
     child.host = parent.host + (offloaded ? size : 0);
+    child.latest = offloaded ? size : parent.latest;
     if (child.host > limits_.host) continue;
     child.estimate = BoundFrom(child);
     if (child.estimate >= best_) continue;

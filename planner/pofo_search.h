@@ -44,6 +44,7 @@ struct PofoLabel {
   double due = 0;          // of earlier items: to be back when y[node] is there
   Time cost = 0;           // of what lies before the node, forward and backward
   Time estimate = 0;       // of the whole plan, nearly never too much
+  int64_t latest = 0;      // size of the item that went to the host last
   int parent = -1;
 };
 

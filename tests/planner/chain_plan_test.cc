@@ -97,8 +97,39 @@ TEST(ChainSimulateTest, MovedBytesLeaveAtTheEndOfTheCopy) {
   EXPECT_EQ(simulation->stall, 14);
 }
 
+// The loss and a forward read what is on its way to the host, or there.
+const std::vector<ChainAction> kMoveEarly = {{Do::kForward, 0, 1},
+                                             {Do::kOffload, 1, 0, Item::kXb},
+                                             {Do::kForward, 1, 1},
+                                             {Do::kOffload, 2, 0, Item::kXb},
+                                             {Do::kLoss},
+                                             {Do::kRestore, 2, 0, Item::kXb},
+                                             {Do::kRestore, 1, 0, Item::kXb},
+                                             {Do::kBackward, 1},
+                                             {Do::kFree, 2, 0, Item::kXb},
+                                             {Do::kBackward, 0},
+                                             {Do::kFree, 1, 0, Item::kXb}};
+
+TEST(ChainSimulateTest, BytesStayForWhoReadsThemAfterTheOffload) {
+  Chain chain = TwoStages();
+  chain.h2d = 1;
+  const auto simulation = SimulateChain(chain, kMoveEarly, Bytes{99});
+  ASSERT_EQ(simulation.status(), absl::OkStatus());
+  // Copies out [10, 16), [20, 25); back [25, 30), [30, 36).
+  EXPECT_EQ(simulation->time, 36 + 20 + 20);
+  // x0 and xb1, read by the forward of stage 1 that makes xb2 with its ft: the
+  // copy that ended at 16 frees nothing before that forward ends at 20.
+  const auto refusal = [&](int budget) {
+    const auto status =
+        SimulateChain(chain, kMoveEarly, Bytes{budget}).status();
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refusal(12), "actions[2]: needs 13, the budget is 12");
+  EXPECT_EQ(refusal(13), "actions[6]: needs 14, the budget is 13");
+}
+
 TEST(ChainValidateTest, AgreesWithTheSimulator) {
-  for (const auto& actions : {kKeep, kMove}) {
+  for (const auto& actions : {kKeep, kMove, kMoveEarly}) {
     for (int budget = 5; budget < 25; ++budget) {
       const auto simulation =
           SimulateChain(TwoStages(), actions, Bytes{budget});
