@@ -8,6 +8,8 @@
 // - a free comes directly after the last action that reads the value, frees of
 //   one place in order of stage, x before xb;
 // - x[0] is never freed, all else is gone at the end but y[0].
+// A value may be read after its offload, until it is restored: its bytes leave
+// when the copy has ended and the last such reader is done.
 #ifndef EBBTIDE_PLANNER_CHAIN_PLAN_H_
 #define EBBTIDE_PLANNER_CHAIN_PLAN_H_
 
@@ -43,16 +45,18 @@ struct ChainPlan {
   Time time = 0;              // the simulator's
   Bytes peak{};               // the simulator's
   Time lower_bound_time = 0;  // no plan is faster
-  Bytes least_budget{};       // least budget this solver has a plan for
+  // Least budget this solver has a plan for; pofo: up to a thousandth.
+  Bytes least_budget{};
   // What rounding sizes to slots may cost: no plan of the solver's kind is
-  // faster than time / (1 + rounding_loss). 0 where nothing was rounded.
+  // faster than time / (1 + rounding_loss). 0 where nothing was rounded. pofo:
+  // none that its search finds.
   double rounding_loss = 0;
   double plan_seconds = 0;
   std::vector<ChainAction> actions;
 };
 
 // The solver's best plan within `budget`; feasible is false where there is
-// none. Solvers: those of planner/chain_table.h,
+// none. Solvers: those of planner/chain_table.h, pofo (planner/pofo.h),
 // minpeak and minpeak-cubic (planner/min_peak.h), keep, auto. Every plan has
 // passed SimulateChain and ValidateChain. Errors: an invalid chain, an unknown
 // solver, a chain too long for it, weights (no chain solver plans them).
