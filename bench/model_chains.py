@@ -24,7 +24,9 @@ class Builder:
         for name in ("fw", "bw", "ft", "bt"):
             self.chain[name] = []
 
-    def add(self, fw: float, bw: float, x: float, xb: float, ft: float, bt: float) -> None:
+    def add(
+        self, fw: float, bw: float, x: float, xb: float, ft: float, bt: float
+    ) -> None:
         self.chain["fw"].append(fw)
         self.chain["bw"].append(bw)
         for name, size in {"x": x, "xb": xb, "ft": ft, "bt": bt}.items():

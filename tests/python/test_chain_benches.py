@@ -1,0 +1,59 @@
+"""Benches on chains: what `./dev bench pofo` measures and complains of."""
+
+import dataclasses
+
+import pytest
+
+import model_chains
+import pofo_bench
+from pofo_bench import Case, Row
+
+GOOD = Row("resnet-50", 18, [Case(0.3, 55, 10.0, 3.5, 0.1)], 39.1, [31.7, 30.9, 30.9])
+
+
+@pytest.mark.parametrize("model", model_chains.MODELS)
+def test_chains_of_models_are_chains(model: str) -> None:
+    chain = model_chains.with_lanes(model_chains.MODELS[model](), 0.3)
+    plan = pofo_bench.plan(chain, 1 << 60, "keep")
+    assert plan["time"] == pytest.approx(sum(chain["fw"]) + sum(chain["bw"]))
+
+
+def test_a_budget_of_one_less_takes_longer() -> None:
+    chain = pofo_bench.in_slots(model_chains.MODELS["resnet-50"]())
+    moving = model_chains.with_lanes(chain, 0.3)
+    peak = pofo_bench.plan(chain, 1 << 60, "keep")["peak"]
+    assert pofo_bench.SLOTS <= peak <= pofo_bench.SLOTS + 30
+    least = pofo_bench.least_share(moving, "pofo", peak) / 100 * peak
+    base = sum(chain["fw"]) + sum(chain["bw"])
+    most = base * (1 + pofo_bench.OVERHEAD)
+    assert pofo_bench.plan(moving, round(least), "pofo")["time"] <= most
+    below = pofo_bench.plan(moving, round(least) - 1, "pofo")
+    assert not below["feasible"] or below["time"] > most
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({}, None),
+        (
+            {"cases": [Case(0.3, 55, 10.0, 4.0, 0.1)]},
+            "resnet-50: 60.0 % removed, 63 asked",
+        ),
+        (
+            {"least": [31.8, 30.9, 30.9]},
+            "resnet-50 at 0.3: from 31.80 %, 31.7 asked",
+        ),
+        ({"cases": [Case(0.3, 55, 10.0, 3.5, 1.5)]}, "resnet-50: a plan took 1.50 s"),
+    ],
+)
+def test_what_does_not_hold_is_complained_of(
+    change: dict[str, object], complaint: str | None
+) -> None:
+    row = dataclasses.replace(GOOD, **change)  # type: ignore[arg-type]
+    expected = [] if complaint is None else [complaint]
+    assert list(row.complaints()) == expected
+
+
+def test_the_table_has_a_line_for_each_model() -> None:
+    text = pofo_bench.show([GOOD])
+    assert "| resnet-50 |" in text
