@@ -7,7 +7,7 @@
 //   backward);
 // - a free comes directly after the last action that reads the value, frees of
 //   one place in order of stage, x before xb;
-// - x[0] is never freed, all else is gone at the end but y[0].
+// - x[0] may move but is never freed, all else is gone at the end but y[0].
 // A value may be read after its offload, until it is restored: its bytes leave
 // when the copy has ended and the last such reader is done.
 #ifndef EBBTIDE_PLANNER_CHAIN_PLAN_H_

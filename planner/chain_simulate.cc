@@ -202,11 +202,12 @@ class Simulator {
     return absl::OkStatus();
   }
 
-  // x[i] or xb[i]; x[0] belongs to the caller and stays.
+  // x[i] or xb[i]; x[0] belongs to the caller, and may move but not go.
   absl::StatusOr<State*> Movable(const ChainAction& action, Where where) {
     State* state = &(action.item == Item::kX ? x_ : xb_)[action.stage];
     const char* name = action.item == Item::kX ? "x[" : "xb[";
-    if (action.stage == 0) return Bad(name, "0] stays on the device");
+    const bool goes = action.what == Do::kFree || action.item == Item::kXb;
+    if (action.stage == 0 && goes) return Bad(name, "0] is not freed");
     if (state->where == where) return state;
     return Bad(name, action.stage, "] is not on the ",
                where == Where::kHost ? "host" : "device");

@@ -72,7 +72,9 @@ class Checker {
     for (int k = 0; k < Size(); ++k) {
       const ChainAction& a = actions_[k];
       const bool stage = a.what == Do::kForward || a.what == Do::kBackward;
-      const bool value = !Computes(a);
+      // x[0] may move.
+      const bool value =
+          !Computes(a) && (a.what == Do::kFree || a.item == Item::kXb);
       const int low = value ? 1 : 0;
       const int high = stage ? stages_ - 1 : a.what == Do::kLoss ? 0 : stages_;
       if (a.stage < low || a.stage > high) {

@@ -35,6 +35,7 @@ class CourseWriter {
     }
     std::reverse(path.begin(), path.end());
     Course course;
+    AddMove(*path[0], &course);
     for (size_t n = 1; n < path.size(); ++n) {
       const int last = path[n]->node - 1;
       for (int p = path[n - 1]->node; p < last; ++p) {
@@ -56,7 +57,7 @@ class CourseWriter {
   }
 
  private:
-  // The last action has made the item.
+  // The last action has made the item; none, where it is x[0].
   static void AddMove(const PofoLabel& label, Course* course) {
     if (!label.offloaded) return;
     using Item = ChainAction::Item;
@@ -90,7 +91,7 @@ Pofo::Pofo(const Chain& chain, int64_t slots, Rounding rounding, int threads)
 PofoLimits Pofo::Limits(Bytes budget) const {
   const auto unit = static_cast<double>(slots_.unit);
   PofoLimits limits;
-  limits.room = slots_.SlotsOf(budget);
+  limits.room = slots_.SlotsOf(budget) + slots_.x[0];
   if (chain_.host >= Bytes{}) limits.host = Count(chain_.host) / slots_.unit;
   limits.d2h = chain_.d2h * slots_.quantum / unit;
   limits.h2d = chain_.h2d * slots_.quantum / unit;
@@ -99,8 +100,7 @@ PofoLimits Pofo::Limits(Bytes budget) const {
 
 PofoSolution Pofo::Solve(Bytes budget, const PofoEffort& effort) const {
   PofoSolution best{.time = kNever};
-  const PofoLimits limits = Limits(budget);
-  if (limits.room < 0) return best;
+  if (slots_.SlotsOf(budget) < 0) return best;
   Consider(chain_, budget, table_.PlanAt(budget), &best);
   // Near the least budget the rounding to slots may hide the only plans.
   if (best.actions.empty()) {
@@ -108,7 +108,7 @@ PofoSolution Pofo::Solve(Bytes budget, const PofoEffort& effort) const {
   }
   best.bound = best.time;
   if (!HasLanes()) return best;
-  const PofoSearch search(slots_, table_, limits, effort.labels);
+  const PofoSearch search(slots_, table_, Limits(budget), effort.labels);
   best.bound = search.bound() * slots_.quantum;
   const CourseWriter writer(slots_, table_, search);
   for (size_t n = 0; n < std::min(effort.plans, search.ends().size()); ++n) {
@@ -121,9 +121,8 @@ PofoSolution Pofo::Solve(Bytes budget, const PofoEffort& effort) const {
 
 Time Pofo::Estimate(Bytes budget) const {
   const Time alone = table_.TimeAt(budget).value_or(kNever);
-  const PofoLimits limits = Limits(budget);
-  if (limits.room < 0 || !HasLanes()) return alone;
-  const PofoSearch search(slots_, table_, limits, PofoEffort{}.labels);
+  if (slots_.SlotsOf(budget) < 0 || !HasLanes()) return alone;
+  const PofoSearch search(slots_, table_, Limits(budget), PofoEffort{}.labels);
   if (search.ends().empty()) return alone;
   return std::min(alone, search.ends()[0].estimate * slots_.quantum);
 }

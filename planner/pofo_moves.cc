@@ -116,7 +116,7 @@ ChainActions PlaceMoves(const Chain& chain, const ChainActions& actions,
   };
   for (const ChainAction& a : freed) {
     if (a.what != Do::kFree) {
-      if (next > 0) leave();
+      leave();
       for (; back != returns.end() && back->start == next; ++back) {
         all.push_back({Do::kRestore, back->move.stage, 0, back->move.item});
       }

@@ -14,7 +14,7 @@ namespace ebbtide {
 struct PofoMove {
   int stage = 0;  // x[stage] or the saved set around it
   ChainAction::Item item = ChainAction::Item::kX;
-  int maker = 0;  // position of the forward that makes it
+  int maker = 0;  // position of the forward that makes it; -1 for x[0]
 };
 
 // Adds frees and moves to `actions`, which only compute. Each value comes back

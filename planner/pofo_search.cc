@@ -53,11 +53,10 @@ PofoSearch::PofoSearch(const SlotChain& chain, const SegmentTable& table,
       limits_(limits),
       most_labels_(most_labels),
       grain_(std::max<int64_t>(1, limits.room / kGrid)),
-      labels_(1),
       at_(chain.stages + 1) {
   MakeBounds();
-  labels_[0].estimate = BoundFrom(labels_[0]);
-  at_[0].push_back(0);
+  AddLabels({.size = chain.x[0]});
+  bound_ = labels_[0].estimate;
   for (std::vector<int>& labels : at_) {
     Thin(&labels);
     for (int index : labels) Expand(index);
@@ -156,7 +155,7 @@ PofoSegment PofoSearch::Last(const PofoLabel& label) const {
 // none before them beats.
 void PofoSearch::Thin(std::vector<int>* labels) const {
   // Many estimates are equal but for what adding in another order does.
-  const Time tick = 1e-9 * bound();
+  const Time tick = 1e-9 * bound_;
   const auto rank = [this, tick](int index) {
     const PofoLabel& label = labels_[index];
     return std::pair(std::round(label.estimate / tick),
@@ -246,18 +245,25 @@ void PofoSearch::AddChildren(int index, int node, int way, int64_t size,
               static_cast<double>(parent.offloaded ? parent.size : 0);
   child.cost = parent.cost + lane.clock + inner;
   child.parent = index;
-  for (bool offloaded : {false, true}) {
-    // The loss reads the last one and its backward comes at once.
-    if (offloaded && node == c_.stages) continue;
-    child.offloaded = offloaded;
-    child.host = parent.host + (offloaded ? size : 0);
-    child.latest = offloaded ? size : parent.latest;
-    if (child.host > limits_.host) continue;
-    child.estimate = BoundFrom(child);
-    if (child.estimate >= best_) continue;
-    at_[node].push_back(static_cast<int>(labels_.size()));
-    labels_.push_back(child);
-  }
+  child.host = parent.host;
+  child.latest = parent.latest;
+  AddLabels(child);
+}
+
+// The label with its item kept, and with it on the host.
+void PofoSearch::AddLabels(PofoLabel label) {
+  label.estimate = BoundFrom(label);
+  if (label.estimate >= best_) return;
+  at_[label.node].push_back(static_cast<int>(labels_.size()));
+  labels_.push_back(label);
+  // The loss reads the last one and its backward comes at once.
+  if (label.node == c_.stages || label.size == 0) return;
+  label.offloaded = true;
+  label.host += label.size;
+  label.latest = label.size;
+  if (label.host > limits_.host) return;
+  at_[label.node].push_back(static_cast<int>(labels_.size()));
+  labels_.push_back(label);
 }
 
 void PofoSearch::AddEnd(int index) {

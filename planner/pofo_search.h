@@ -27,7 +27,7 @@ using SegmentTable = ChainRows<double, SegmentCells>;
 
 // Slots, and slots per unit of the table's time.
 struct PofoLimits {
-  int64_t room = 0;  // for all but x[0]
+  int64_t room = 0;
   int64_t host = std::numeric_limits<int64_t>::max();
   double d2h = 0;
   double h2d = 0;
@@ -37,7 +37,7 @@ struct PofoLabel {
   int node = 0;            // its item is x[node], or the saved set around it
   int way = -1;            // of the saved set; negative: x alone
   bool offloaded = false;  // the item
-  int64_t size = 0;        // of the item; 0 for x[0]
+  int64_t size = 0;        // of the item
   int64_t kept = 0;        // of the items before it
   int64_t host = 0;        // taken by all items so far
   double leaving = 0;      // still to be copied out, without the item
@@ -70,7 +70,7 @@ class PofoSearch {
   const std::vector<PofoLabel>& labels() const { return labels_; }
   const std::vector<PofoEnd>& ends() const { return ends_; }
   // What no plan beats, as far as the unpinned program is exact.
-  Time bound() const { return labels_[0].estimate; }
+  Time bound() const { return bound_; }
 
   // The backward of an arc from the label's item to the cell's last stage.
   PofoSegment Inner(const PofoLabel& label, const ChainCell& cell) const;
@@ -91,6 +91,7 @@ class PofoSearch {
   void Run(Time time, Lane* lane) const;
   void AddChildren(int index, int node, int way, int64_t size, const Lane& lane,
                    Time inner);
+  void AddLabels(PofoLabel label);
   void AddEnd(int index);
 
   const SlotChain& c_;
@@ -102,7 +103,8 @@ class PofoSearch {
   std::vector<PofoLabel> labels_;
   std::vector<std::vector<int>> at_;  // labels by node
   std::vector<PofoEnd> ends_;
-  Time best_ = std::numeric_limits<Time>::infinity();
+  Time bound_ = 0;
+  Time best_ = std::numeric_limits<Time>::infinity();  // of the ends
 };
 
 }  // namespace ebbtide

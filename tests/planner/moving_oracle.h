@@ -28,7 +28,9 @@ class MovingOracle {
 
   // Infinity where nothing fits, nothing after that many states.
   std::optional<Time> Solve(size_t most_states) {
-    Reach(State{}, 0);
+    State start;
+    start.place[0] = kX;
+    Reach(start, 0);
     size_t states = 0;
     while (!queue_.empty()) {
       const Entry entry = queue_.top();
@@ -68,7 +70,7 @@ class MovingOracle {
   static constexpr int kNone = kMost + 1;  // no gradient yet
 
   struct State {
-    std::array<uint8_t, kMost + 1> place{};  // of output i; 0: x[0], not used
+    std::array<uint8_t, kMost + 1> place{};  // of output i; 0: x[0]
     int gradient = kNone;
     int op = kIdle;  // 1 + 3 i + {0: forward, 1: saving, 2: backward or loss}
     int op_left = 0;
@@ -84,7 +86,7 @@ class MovingOracle {
 
   uint64_t Encode(const State& s) const {
     uint64_t code = 0;
-    for (int i = 1; i <= stages_; ++i) code = code * kPlaces + s.place[i];
+    for (int i = 0; i <= stages_; ++i) code = code * kPlaces + s.place[i];
     for (int field : {s.gradient, s.op, s.op_left, s.out_left, s.in_left}) {
       code = code << 5 | static_cast<uint64_t>(field);
     }
@@ -97,7 +99,7 @@ class MovingOracle {
       *field = static_cast<int>(code & 31);
       code >>= 5;
     }
-    for (int i = stages_; i >= 1; --i) {
+    for (int i = stages_; i >= 0; --i) {
       s.place[i] = static_cast<uint8_t>(code % kPlaces);
       code /= kPlaces;
     }
@@ -141,8 +143,8 @@ class MovingOracle {
   }
 
   int64_t Live(const State& s) const {
-    int64_t live = Count(c_.x[0]);
-    for (int i = 1; i <= stages_; ++i) {
+    int64_t live = 0;
+    for (int i = 0; i <= stages_; ++i) {
       if (TakesRoom(s.place[i])) live += Size(i, s.place[i]);
     }
     if (s.gradient != kNone) live += Count(c_.x[s.gradient]);
@@ -159,11 +161,11 @@ class MovingOracle {
   }
 
   void TryFrees(const State& s, int time) {
-    for (int i = 1; i <= stages_; ++i) {
+    for (int i = 0; i <= stages_; ++i) {
       const int place = s.place[i];
       if (IsRead(s, i)) continue;
       State next = s;
-      if (place == kX || place == kXb) {
+      if (i > 0 && (place == kX || place == kXb)) {
         next.place[i] = kAbsent;
       } else if (place == kBothX || place == kBothXb) {
         next.place[i] = static_cast<uint8_t>(place - kBothX + kHostX);
@@ -177,7 +179,7 @@ class MovingOracle {
   // Copies out are asked for before the loss, and start then or later.
   void TryCopies(const State& s, int time) {
     const bool before_loss = s.gradient == kNone && s.op != 1 + 3 * stages_ + 2;
-    for (int i = 1; i <= stages_; ++i) {
+    for (int i = 0; i <= stages_; ++i) {
       const int place = s.place[i];
       const bool here = (place == kX || place == kXb) && before_loss;
       if (s.out_left > 0 && here && s.op == kIdle) {
@@ -201,7 +203,7 @@ class MovingOracle {
 
   void TryOps(const State& s, int time) {
     const int64_t room = budget_ - Live(s);
-    const auto is_there = [&](int i) { return i == 0 || IsHere(s.place[i]); };
+    const auto is_there = [&](int i) { return IsHere(s.place[i]); };
     const auto start = [&](int i, int kind, double takes) {
       if (Takes(i, kind) > room) return;
       State next = s;
@@ -231,7 +233,7 @@ class MovingOracle {
     for (int* left : {&next.out_left, &next.in_left}) {
       if (*left > 0) *left -= step;
     }
-    for (int i = 1; i <= stages_; ++i) {
+    for (int i = 0; i <= stages_; ++i) {
       uint8_t& place = next.place[i];
       const bool leaving = place == kLeavingX || place == kLeavingXb;
       const bool returning = place == kReturningX || place == kReturningXb;
