@@ -158,55 +158,66 @@ absl::StatusOr<Bytes> LeastBudget(const Chain& chain, absl::string_view solver,
   return simulation->peak;
 }
 
-struct PofoTables {
-  Pofo up;
-  std::optional<Pofo> down;  // where sizes are rounded
-
-  PofoTables(const Chain& chain, int threads)
-      : up(chain, SlotsFor(chain), Rounding::kUp, threads) {
-    if (!up.IsExact()) {
-      down.emplace(chain, SlotsFor(chain), Rounding::kDown, threads);
-    }
+// Of pofo, and what rounding costs it: the time beyond what it expects of sizes
+// rounded down.
+class PofoPlans {
+ public:
+  PofoPlans(const Chain& chain, int threads)
+      : chain_(chain), up_(chain, SlotsFor(chain), Rounding::kUp, threads) {
+    if (up_.IsExact()) return;
+    down_.emplace(chain, SlotsFor(chain), Rounding::kDown, threads);
   }
-  // Against what is expected of sizes rounded down.
-  double LossOf(Time time, Bytes budget) const {
-    if (!down.has_value()) return 0;
-    return std::max(0.0, time / down->Estimate(budget) - 1);
+
+  // No actions where there is no plan.
+  Solved Solve(Bytes budget, Time* time) const {
+    PofoSolution solution = up_.Solve(budget);
+    *time = solution.time;
+    Solved solved{std::move(solution.actions)};
+    if (down_.has_value() && !solved.actions.empty()) {
+      solved.rounding_loss = std::max(0.0, *time / down_->Estimate(budget) - 1);
+    }
+    return solved;
+  }
+  // At most `feasible`, or what the unpinned program needs.
+  Bytes LeastBudget(std::optional<Bytes> feasible) const {
+    return up_.LeastBudget(feasible.has_value()
+                               ? *feasible
+                               : LeastChainBudget(chain_, *kUnpinned));
   }
 
  private:
   static int64_t SlotsFor(const Chain& chain) {
     return std::max(kFewestSlots, UsualSlots(WorkOf(chain, *kUnpinned)) / 4);
   }
+
+  const Chain& chain_;
+  const Pofo up_;
+  std::optional<Pofo> down_;  // where sizes are rounded
 };
 
 void PlanMoves(const Chain& chain, int threads, ChainPlan* plan) {
-  const PofoTables pofo(chain, threads);
-  PofoSolution solution = pofo.up.Solve(plan->budget);
-  plan->feasible = !solution.actions.empty();
-  plan->actions = std::move(solution.actions);
-  const Bytes feasible =
-      plan->feasible ? plan->budget : LeastChainBudget(chain, *kUnpinned);
-  plan->least_budget = pofo.up.LeastBudget(feasible);
-  if (plan->feasible) {
-    plan->rounding_loss = pofo.LossOf(solution.time, plan->budget);
-  }
+  const PofoPlans plans(chain, threads);
+  Solved solved = plans.Solve(plan->budget, &plan->time);
+  plan->feasible = !solved.actions.empty();
+  plan->actions = std::move(solved.actions);
+  plan->rounding_loss = solved.rounding_loss;
+  plan->least_budget = plans.LeastBudget(
+      plan->feasible ? std::optional(plan->budget) : std::nullopt);
 }
 
 // At budgets in equal steps, as there is no table of all of them.
 std::vector<CurvePoint> CurveOfMoves(const Chain& chain, int threads) {
   constexpr int kSteps = 24;
-  const PofoTables pofo(chain, threads);
-  const Bytes least = pofo.up.LeastBudget(LeastChainBudget(chain, *kUnpinned));
-  const Bytes most = EnoughFor(chain);
+  const PofoPlans plans(chain, threads);
+  const Bytes least = plans.LeastBudget(std::nullopt);
+  const Bytes step = Bytes{Count(EnoughFor(chain) - least) / kSteps};
   std::vector<CurvePoint> curve;
   for (int k = 0; k <= kSteps; ++k) {
-    const Bytes budget = least + Bytes{Count(most - least) / kSteps * k};
-    const PofoSolution solution = pofo.up.Solve(budget);
-    if (solution.actions.empty()) continue;
-    if (!curve.empty() && curve.back().time <= solution.time) continue;
-    curve.push_back(
-        {budget, solution.time, pofo.LossOf(solution.time, budget)});
+    CurvePoint point{.budget = least + Bytes{Count(step) * k}};
+    const Solved solved = plans.Solve(point.budget, &point.time);
+    point.rounding_loss = solved.rounding_loss;
+    if (solved.actions.empty()) continue;
+    if (curve.empty() || point.time < curve.back().time) curve.push_back(point);
   }
   return curve;
 }
