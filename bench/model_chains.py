@@ -102,3 +102,48 @@ def with_lanes(chain: Chain, ratio: float) -> Chain:
     """Lanes that move such a share of all saved bytes during the forward."""
     speed = ratio * sum(chain["xb"][1:]) / sum(chain["fw"])
     return chain | {"bandwidth": {"d2h": speed, "h2d": speed}}
+
+
+def as_profile(chain: Chain) -> dict[str, Any]:
+    """The same step for the graph planner.
+
+    What a stage saves beside its output is a value of its own, so that either may be
+    kept or moved alone, and is made with the output. The input stays on the device.
+    """
+    x, xb, count = chain["x"], chain["xb"], len(chain["fw"])
+    values, ops, stages = [], [], []
+    for i in range(count):
+        made = {"op": i, "saved": True, "retainable": True, "movable": True}
+        last = min(i + 1, count - 1)  # the op that reads the output
+        for name, size, released in (
+            (f"x{i + 1}", x[i + 1], last),
+            (f"saved{i}", xb[i + 1] - x[i + 1], i),
+        ):
+            values.append({"name": name, "bytes": size, "released": released, **made})
+        ops.append(
+            {
+                "name": f"stage {i}",
+                "inputs": [2 * i - 2] if i > 0 else [],
+                "outputs": [2 * i, 2 * i + 1],
+                "time": chain["fw"][i],
+                "other": x[0] + chain["ft"][i],
+                "scratch": chain["ft"][i],
+                "replayable": True,
+            }
+        )
+    for i in range(count, -1, -1):
+        needs = [2 * i, 2 * i + 1] if i < count else []
+        before = x[0] + (x[i + 1] if i < count else 0)
+        stages.append(
+            {
+                "name": f"stage {i}'",
+                "needs": needs + ([2 * i - 2] if i > 0 else []),
+                "time": chain["bw"][i],
+                "before": before,
+                "during": before + x[i] + chain["bt"][i],
+            }
+        )
+    lanes = chain.get("bandwidth", {"d2h": 0, "h2d": 0})
+    tail = {"tail": 2 * x[0], "tail_time": 0, "host": -1}
+    kind = {"kind": "profile", "version": 1}
+    return {**kind, "values": values, "ops": ops, "stages": stages, **tail, **lanes}

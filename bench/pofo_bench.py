@@ -5,7 +5,8 @@ of the peak that keeps everything; lanes that move a share of all saved bytes du
 forward, the same in both directions. `unpinned` is rematerialization alone. The limits
 are what a study of the same search found on the same chains, and the paper's headline
 (Beaumont, Eyraud-Dubois, Shilova, NeurIPS 2021: a third of what rematerialization costs
-removed; memory for activations divided by 4 to 6 within 20 %).
+removed; memory for activations divided by 4 to 6 within 20 %). Then the graph planner
+on the same steps.
 """
 
 import dataclasses
@@ -44,6 +45,17 @@ LEAST = {
     "resnet-101": [21.2, 20.8, 20.8],
     "resnet-152": [15.3, 14.8, 14.8],
 }
+# For the comparison with the graph planner, and its time.
+FEW_RATIOS = [0.3, 0.6]
+FEW_SHARES = [25, 35, 55]
+LIMIT = 5.0
+BEHIND = 0.1  # points that the graph planner may be behind
+DIFFERENCES = """\
+The same steps as chains and as graphs of an op for each stage. Where the graph planner \
+is faster it keeps, moves or makes again a stage's output and what is saved beside it \
+one by one, where POFO's items are whole, or copies out in backward. In POFO's favour it \
+reads what is being copied out, moves the input, and its stages that save nothing do not \
+make what they would save. Empty: no plan."""
 HALF = 0.5  # of the last digit of a share that is printed whole
 TENTH = 0.05  # of one with a decimal
 
@@ -99,11 +111,32 @@ class Row:
             yield f"{self.model}: a plan took {self.slowest:.2f} s"
 
 
-def plan(chain: Chain, budget: int, solver: str) -> dict[str, Any]:
+@dataclasses.dataclass
+class Beside:
+    """POFO and the graph planner: overheads in per cent, None without a plan."""
+
+    model: str
+    ratio: float
+    share: int
+    pofo: float | None
+    graph: float | None
+    bound: float | None  # the graph planner's
+
+    def complaints(self) -> Iterator[str]:
+        name = f"{self.model} at {self.ratio} and {self.share} %"
+        if self.pofo is None:
+            return
+        if self.graph is None:
+            yield f"{name}: the graph planner has no plan"
+        elif self.graph > self.pofo + BEHIND:
+            yield f"{name}: the graph planner {self.graph:.2f}, pofo {self.pofo:.2f}"
+
+
+def plan(step: dict[str, Any], budget: int, solver: str, *more: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "chain.json"
-        file.write_text(json.dumps(chain))
-        words = ["--budget", str(budget), "--solver", solver, "--json"]
+        file = Path(folder) / "step.json"
+        file.write_text(json.dumps(step))
+        words = ["--budget", str(budget), "--solver", solver, "--json", *more]
         text = call(harness.EBBTIDE, "plan", file, *words, statuses=(0, 1))
     found: dict[str, Any] = json.loads(text)
     return found
@@ -152,6 +185,34 @@ def measure(model: str, ratios: list[float], shares: list[int]) -> Row:
     return row
 
 
+def beside(model: str, ratios: list[float], shares: list[int]) -> Iterator[Beside]:
+    chain = in_slots(model_chains.MODELS[model]())
+    base = sum(chain["fw"]) + sum(chain["bw"])
+    peak = plan(chain, 1 << 60, "keep")["peak"] + 2
+
+    def overhead(found: dict[str, Any], name: str = "time") -> float | None:
+        return 100 * (found[name] / base - 1) if found["feasible"] else None
+
+    for ratio in ratios:
+        moving = model_chains.with_lanes(chain, ratio)
+        profile = model_chains.as_profile(moving)
+        for share in shares:
+            budget = peak * share // 100
+            pofo = plan(moving, budget, "pofo")
+            graph = plan(profile, budget, "graph", "--time-limit", str(LIMIT))
+            bound = overhead(graph, "lower_bound_time")
+            yield Beside(model, ratio, share, overhead(pofo), overhead(graph), bound)
+
+
+def show_beside(rows: list[Beside]) -> str:
+    header = ["model", "lanes", "budget %", "pofo +%", "graph +%", "graph's bound +%"]
+    body = []
+    for row in rows:
+        figures = [number(value, 2) for value in (row.pofo, row.graph, row.bound)]
+        body.append([row.model, str(row.ratio), str(row.share), *figures])
+    return f"{harness.table([header, *body])}\n\n{DIFFERENCES}"
+
+
 def show(rows: list[Row]) -> str:
     header = ["model", "stages", "cases", "unpinned +%", "pofo +%", "removed %"]
     ratios = RATIOS[: len(rows[0].least)]
@@ -190,14 +251,21 @@ def main() -> int:
     try:
         if args.quick:
             rows = [measure("resnet-50", RATIOS[:1], SHARES[-2:])]
+            others = [*beside("resnet-50", FEW_RATIOS[:1], FEW_SHARES[-1:])]
         else:
-            rows = [measure(model, RATIOS, SHARES) for model in model_chains.MODELS]
+            models = list(model_chains.MODELS)
+            rows = [measure(model, RATIOS, SHARES) for model in models]
+            others = [
+                row for name in models for row in beside(name, FEW_RATIOS, FEW_SHARES)
+            ]
     except harness.JobError as error:
         print(f"bench pofo: {error}", file=sys.stderr)
         return 1
-    values = [dataclasses.asdict(row) for row in rows]
-    harness.report(args, "pofo", SEED, values, show(rows), "POFO on chains of models")
-    complaints = [text for row in rows for text in row.complaints()]
+    measured: list[Row | Beside] = [*rows, *others]
+    values = [dataclasses.asdict(row) for row in measured]
+    text = f"{show(rows)}\n\n{show_beside(others)}"
+    harness.report(args, "pofo", SEED, values, text, "POFO on chains of models")
+    complaints = [line for row in measured for line in row.complaints()]
     return harness.verdict("pofo", complaints, args.check)
 
 

@@ -18,6 +18,14 @@ def test_chains_of_models_are_chains(model: str) -> None:
     assert plan["time"] == pytest.approx(sum(chain["fw"]) + sum(chain["bw"]))
 
 
+@pytest.mark.parametrize("model", ["gpt-24", "resnet-50"])
+def test_the_graph_of_a_chain_is_the_same_step(model: str) -> None:
+    chain = pofo_bench.in_slots(model_chains.MODELS[model]())
+    kept = pofo_bench.plan(chain, 1 << 40, "keep")
+    graph = pofo_bench.plan(model_chains.as_profile(chain), 1 << 40, "keep")
+    assert (graph["time"], graph["peak"]) == (kept["time"], kept["peak"])
+
+
 def test_a_budget_of_one_less_takes_longer() -> None:
     chain = pofo_bench.in_slots(model_chains.MODELS["resnet-50"]())
     moving = model_chains.with_lanes(chain, 0.3)
