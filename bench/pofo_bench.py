@@ -194,7 +194,8 @@ def beside(model: str, ratios: list[float], shares: list[int]) -> Iterator[Besid
         if not found["feasible"]:
             return None
         # Sums in another order differ in the last digits.
-        return max(0.0, 100 * (found[name] / base - 1))
+        time: float = found[name]
+        return max(0.0, 100 * (time / base - 1))
 
     for ratio in ratios:
         moving = model_chains.with_lanes(chain, ratio)
