@@ -54,6 +54,10 @@ inline int Stages(const Chain& chain) {
   return static_cast<int>(chain.fw.size());
 }
 
+inline bool HasLanes(const Chain& chain) {
+  return chain.d2h > 0 && chain.h2d > 0;
+}
+
 // The ways to run stage i with its saved set kept: the chain's own first, then
 // its options in their order. Way k is `save` = k + 1 of a forward action.
 std::vector<ChainOption> SavingWays(const Chain& chain, int i);

@@ -19,9 +19,7 @@ namespace {
 // What rounding sizes to slots may cost, where a finer table is not too large.
 constexpr double kMostLoss = 0.001;
 constexpr int kMostCubic = 1000;
-constexpr std::optional<ChainSolver> kUnpinned = ChainSolver{.unpinned = true};
-
-bool HasLanes(const Chain& chain) { return chain.d2h > 0 && chain.h2d > 0; }
+constexpr ChainSolver kUnpinned = {.unpinned = true};
 
 ChainActions KeepActions(const Chain& chain) {
   ChainActions actions;
@@ -79,7 +77,8 @@ absl::StatusOr<absl::string_view> SolverFor(const Chain& chain,
         WorkOf(chain, *ParseChainSolver("unpinned-floating"));
     name = work.terms * kFewestSlots < 2e9 ? "unpinned-floating" : "unpinned";
   }
-  const auto solver = name == "pofo" ? kUnpinned : ParseChainSolver(name);
+  const auto solver =
+      name == "pofo" ? std::optional(kUnpinned) : ParseChainSolver(name);
   if (!solver.has_value()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "solver: expected auto, rotor, floating, unpinned, unpinned-floating, "
@@ -163,7 +162,7 @@ absl::StatusOr<Bytes> LeastBudget(const Chain& chain, absl::string_view solver,
 class PofoPlans {
  public:
   PofoPlans(const Chain& chain, int threads)
-      : chain_(chain), up_(chain, SlotsFor(chain), Rounding::kUp, threads) {
+      : up_(chain, SlotsFor(chain), Rounding::kUp, threads) {
     if (up_.IsExact()) return;
     down_.emplace(chain, SlotsFor(chain), Rounding::kDown, threads);
   }
@@ -178,19 +177,14 @@ class PofoPlans {
     }
     return solved;
   }
-  // At most `feasible`, or what the unpinned program needs.
-  Bytes LeastBudget(std::optional<Bytes> feasible) const {
-    return up_.LeastBudget(feasible.has_value()
-                               ? *feasible
-                               : LeastChainBudget(chain_, *kUnpinned));
-  }
+  // At most `feasible`.
+  Bytes LeastBudget(Bytes feasible) const { return up_.LeastBudget(feasible); }
 
  private:
   static int64_t SlotsFor(const Chain& chain) {
-    return std::max(kFewestSlots, UsualSlots(WorkOf(chain, *kUnpinned)) / 4);
+    return std::max(kFewestSlots, UsualSlots(WorkOf(chain, kUnpinned)) / 4);
   }
 
-  const Chain& chain_;
   const Pofo up_;
   std::optional<Pofo> down_;  // where sizes are rounded
 };
@@ -202,14 +196,14 @@ void PlanMoves(const Chain& chain, int threads, ChainPlan* plan) {
   plan->actions = std::move(solved.actions);
   plan->rounding_loss = solved.rounding_loss;
   plan->least_budget = plans.LeastBudget(
-      plan->feasible ? std::optional(plan->budget) : std::nullopt);
+      plan->feasible ? plan->budget : LeastChainBudget(chain, kUnpinned));
 }
 
 // At budgets in equal steps, as there is no table of all of them.
 std::vector<CurvePoint> CurveOfMoves(const Chain& chain, int threads) {
   constexpr int kSteps = 24;
   const PofoPlans plans(chain, threads);
-  const Bytes least = plans.LeastBudget(std::nullopt);
+  const Bytes least = plans.LeastBudget(LeastChainBudget(chain, kUnpinned));
   const Bytes step = Bytes{Count(EnoughFor(chain) - least) / kSteps};
   std::vector<CurvePoint> curve;
   for (int k = 0; k <= kSteps; ++k) {

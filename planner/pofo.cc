@@ -107,7 +107,7 @@ PofoSolution Pofo::Solve(Bytes budget, const PofoEffort& effort) const {
     Consider(chain_, budget, LeastChainPlan(chain_, {.unpinned = true}), &best);
   }
   best.bound = best.time;
-  if (!HasLanes()) return best;
+  if (!HasLanes(chain_)) return best;
   const PofoSearch search(slots_, table_, Limits(budget), effort.labels);
   best.bound = search.bound() * slots_.quantum;
   const CourseWriter writer(slots_, table_, search);
@@ -121,7 +121,7 @@ PofoSolution Pofo::Solve(Bytes budget, const PofoEffort& effort) const {
 
 Time Pofo::Estimate(Bytes budget) const {
   const Time alone = table_.TimeAt(budget).value_or(kNever);
-  if (slots_.SlotsOf(budget) < 0 || !HasLanes()) return alone;
+  if (slots_.SlotsOf(budget) < 0 || !HasLanes(chain_)) return alone;
   const PofoSearch search(slots_, table_, Limits(budget), PofoEffort{}.labels);
   if (search.ends().empty()) return alone;
   return std::min(alone, search.ends()[0].estimate * slots_.quantum);

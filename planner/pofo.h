@@ -54,7 +54,6 @@ class Pofo {
   bool IsExact() const { return ebbtide::IsExact(chain_, slots_); }
 
  private:
-  bool HasLanes() const { return chain_.d2h > 0 && chain_.h2d > 0; }
   PofoLimits Limits(Bytes budget) const;
 
   const Chain& chain_;

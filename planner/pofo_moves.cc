@@ -60,6 +60,7 @@ Bytes SizeOf(const Chain& chain, const ChainActions& actions,
 
 struct Return {
   PofoMove move;
+  Bytes size{};
   int need = 0;   // position of the first reader behind the loss
   int start = 0;  // of the action that the copy starts before
 };
@@ -73,10 +74,9 @@ std::vector<Return> PlaceReturns(const Chain& chain,
   const int end = static_cast<int>(actions.size());
   std::vector<Return> returns;
   for (const PofoMove& move : moves) {
-    Return back{move, loss + 1};
+    Return back{move, SizeOf(chain, actions, move), loss + 1};
     while (back.need < end && !Reads(actions[back.need], move)) ++back.need;
-    const Bytes size = SizeOf(chain, actions, move);
-    for (int k = loss + 1; k < back.need; ++k) live[k] -= size;
+    for (int k = loss + 1; k < back.need; ++k) live[k] -= back.size;
     returns.push_back(back);
   }
   std::stable_sort(
@@ -84,12 +84,11 @@ std::vector<Return> PlaceReturns(const Chain& chain,
       [](const Return& a, const Return& b) { return a.need < b.need; });
   int first = loss + 1;
   for (Return& back : returns) {
-    const Bytes size = SizeOf(chain, actions, back.move);
     back.start = back.need;
-    while (back.start > first && live[back.start - 1] + size <= budget) {
+    while (back.start > first && live[back.start - 1] + back.size <= budget) {
       --back.start;
     }
-    for (int k = back.start; k < back.need; ++k) live[k] += size;
+    for (int k = back.start; k < back.need; ++k) live[k] += back.size;
     first = back.start;
   }
   return returns;

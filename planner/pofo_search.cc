@@ -106,13 +106,14 @@ std::vector<int64_t> PofoSearch::Sums(const PofoLabel& label, bool with_item,
   return sums;
 }
 
+// `due`: sums of the items that are to be back.
 PofoSegment PofoSearch::Inner(const PofoLabel& label,
+                              const std::vector<int64_t>& due,
                               const ChainCell& cell) const {
   const int64_t room = limits_.room - label.kept - label.size;
   PofoSegment best;
   // Of what is due, some is there all along and the rest arrives in a stall.
-  const std::vector<int64_t> sums = Sums(label, false, label.due);
-  for (auto there = sums.rbegin(); there != sums.rend(); ++there) {
+  for (auto there = due.rbegin(); there != due.rend(); ++there) {
     const int64_t slots = room - *there;
     if (slots < 0) continue;
     const double rest = std::max(0.0, label.due - static_cast<double>(*there));
@@ -209,6 +210,7 @@ void PofoSearch::Expand(int index) {
   const int64_t item = label.offloaded ? label.size : 0;
   const double leaving = label.leaving + static_cast<double>(item);
   const std::vector<int64_t> sums = Sums(label, true, leaving);
+  const std::vector<int64_t> due = Sums(label, false, label.due);
   Lane lane{.left = leaving, .sums = &sums};
   const int64_t fixed = label.kept + label.size - item;
   for (int k = label.node; k < c_.stages; ++k) {
@@ -222,12 +224,12 @@ void PofoSearch::Expand(int index) {
       Run(way.fw, &saving);
       const int as = static_cast<int>(w);
       AddChildren(index, k + 1, as, way.keeps, saving,
-                  Inner(label, {label.node, k, as + 1}).time);
+                  Inner(label, due, {label.node, k, as + 1}).time);
     }
     if (!Wait(room - c_.x[k + 1] - c_.ft[k], least, &lane)) break;
     Run(c_.walked[k + 1] - c_.walked[k], &lane);
     AddChildren(index, k + 1, -1, c_.x[k + 1], lane,
-                Inner(label, {label.node, k, 0}).time);
+                Inner(label, due, {label.node, k, 0}).time);
   }
 }
 
@@ -254,16 +256,17 @@ void PofoSearch::AddChildren(int index, int node, int way, int64_t size,
 void PofoSearch::AddLabels(PofoLabel label) {
   label.estimate = BoundFrom(label);
   if (label.estimate >= best_) return;
-  at_[label.node].push_back(static_cast<int>(labels_.size()));
-  labels_.push_back(label);
+  const auto add = [this](const PofoLabel& one) {
+    at_[one.node].push_back(static_cast<int>(labels_.size()));
+    labels_.push_back(one);
+  };
+  add(label);
   // The loss reads the last one and its backward comes at once.
   if (label.node == c_.stages || label.size == 0) return;
   label.offloaded = true;
   label.host += label.size;
   label.latest = label.size;
-  if (label.host > limits_.host) return;
-  at_[label.node].push_back(static_cast<int>(labels_.size()));
-  labels_.push_back(label);
+  if (label.host <= limits_.host) add(label);
 }
 
 void PofoSearch::AddEnd(int index) {

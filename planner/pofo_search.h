@@ -73,7 +73,9 @@ class PofoSearch {
   Time bound() const { return bound_; }
 
   // The backward of an arc from the label's item to the cell's last stage.
-  PofoSegment Inner(const PofoLabel& label, const ChainCell& cell) const;
+  PofoSegment Inner(const PofoLabel& label, const ChainCell& cell) const {
+    return Inner(label, Sums(label, false, label.due), cell);
+  }
   // From the label's item to the loss and back.
   PofoSegment Last(const PofoLabel& label) const;
 
@@ -84,6 +86,8 @@ class PofoSearch {
   Time BoundFrom(const PofoLabel& label) const;
   std::vector<int64_t> Sums(const PofoLabel& label, bool with_item,
                             double most) const;
+  PofoSegment Inner(const PofoLabel& label, const std::vector<int64_t>& due,
+                    const ChainCell& cell) const;
   void Thin(std::vector<int>* labels) const;
   bool IsBeaten(const PofoLabel& label, const std::vector<int>& by) const;
   void Expand(int index);
