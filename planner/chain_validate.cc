@@ -1,9 +1,9 @@
 #include "planner/chain_validate.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "planner/chain_validate_stay.h"
 
 namespace ebbtide {
 namespace {
@@ -11,28 +11,11 @@ namespace {
 using Do = ChainAction::Do;
 using Item = ChainAction::Item;
 
-constexpr Time kNever = std::numeric_limits<Time>::infinity();
-
 template <class... Args>
 absl::Status Broken(size_t position, const Args&... args) {
   return absl::FailedPreconditionError(
       absl::StrCat("actions[", position, "]: ", args...));
 }
-
-// One stretch of x[i] or xb[i] on the device, in positions of the action list:
-// readable by actions in (first, last].
-struct Stay {
-  int item;  // 2 i for x[i], 2 i + 1 for xb[i]
-  int first;
-  int last;
-  int restores = -1;  // the stay whose copy on the host this brings back
-  int back = -1;      // the stay that brings this one back
-  int offload = -1;   // the action; before `last` where it is read once more
-  int save = 0;
-  Bytes bytes{};
-  Time ready = 0;
-  Time gone = kNever;  // end of the offload's copy
-};
 
 bool Computes(const ChainAction& a) {
   return a.what == Do::kForward || a.what == Do::kLoss ||
@@ -152,8 +135,8 @@ class Checker {
         if (on_host[item] < 0) {
           return Broken(k, NameOf(item), " is not on the host");
         }
-        const Stay& away = stays_[on_host[item]];
-        Stay back{.item = item, .first = k, .last = Size()};
+        const ChainStay& away = stays_[on_host[item]];
+        ChainStay back{.item = item, .first = k, .last = Size()};
         back.restores = on_host[item];
         back.save = away.save;
         back.bytes = away.bytes;
@@ -166,7 +149,7 @@ class Checker {
       if (open[item] < 0) {
         return Broken(k, NameOf(item), " is not on the device");
       }
-      Stay& stay = stays_[open[item]];
+      ChainStay& stay = stays_[open[item]];
       stay.last = k;
       if (a.what == Do::kOffload) {
         stay.offload = k;
@@ -203,7 +186,7 @@ class Checker {
 
   int StayAt(int item, int k) const {
     for (size_t s = 0; s < stays_.size(); ++s) {
-      const Stay& stay = stays_[s];
+      const ChainStay& stay = stays_[s];
       if (stay.item == item && stay.first < k && k <= stay.last) return s;
     }
     return -1;
@@ -267,7 +250,7 @@ class Checker {
   // Bytes on the device at `time` as action k starts; the gradient included.
   Bytes Resident(int k, Time time) const {
     Bytes sum{};
-    for (const Stay& stay : stays_) {
+    for (const ChainStay& stay : stays_) {
       if (stay.first >= k) continue;
       const bool leaves = stay.offload >= 0 && stay.gone > time;
       const bool there = stay.last >= k || leaves;
@@ -297,7 +280,7 @@ class Checker {
       return {c_.x[stages_] + c_.bt[stages_], c_.bw[stages_]};
     }
     if (a.what == Do::kBackward) {
-      const Stay& saved = stays_[StayAt(2 * (a.stage + 1) + 1, k)];
+      const ChainStay& saved = stays_[StayAt(2 * (a.stage + 1) + 1, k)];
       const ChainOption way = Way(a.stage, saved.save);
       return {c_.x[a.stage] + way.bt, way.bw};
     }
@@ -313,7 +296,7 @@ class Checker {
         return absl::OkStatus();
       }
       Time next = kNever;
-      for (const Stay& stay : stays_) {
+      for (const ChainStay& stay : stays_) {
         if (stay.offload >= 0 && stay.last < k && stay.gone > *time) {
           next = std::min(next, stay.gone);
         }
@@ -353,14 +336,14 @@ class Checker {
 
   absl::Status StartOffload(int k, Time clock) {
     if (c_.d2h <= 0) return Broken(k, "the chain has no D2H lane");
-    Stay& stay = stays_[StayAt(ItemOf(actions_[k]), k)];
+    ChainStay& stay = stays_[StayAt(ItemOf(actions_[k]), k)];
     const Time start = std::max({clock, d2h_end_, stay.ready});
     d2h_end_ = start + static_cast<double>(Count(stay.bytes)) / c_.d2h;
     stay.gone = d2h_end_;
     Bytes host{};
     for (size_t s = 0; s < stays_.size(); ++s) {
       if (stays_[s].offload < 0 || stays_[s].offload > k) continue;
-      const Stay& back = stays_[stays_[s].back];
+      const ChainStay& back = stays_[stays_[s].back];
       if (back.first > k || back.ready > clock) host += stays_[s].bytes;
     }
     if (c_.host < Bytes{} || host <= c_.host) return absl::OkStatus();
@@ -370,7 +353,7 @@ class Checker {
 
   absl::Status StartRestore(int k, Time clock) {
     if (c_.h2d <= 0) return Broken(k, "the chain has no H2D lane");
-    Stay& back = stays_[StayAt(ItemOf(actions_[k]), k + 1)];
+    ChainStay& back = stays_[StayAt(ItemOf(actions_[k]), k + 1)];
     const Time start = std::max({clock, h2d_end_, stays_[back.restores].gone});
     h2d_end_ = start + static_cast<double>(Count(back.bytes)) / c_.h2d;
     back.ready = h2d_end_;
@@ -381,7 +364,7 @@ class Checker {
   const absl::Span<const ChainAction> actions_;
   const Bytes budget_;
   const int stages_;
-  std::vector<Stay> stays_;
+  std::vector<ChainStay> stays_;
   Time d2h_end_ = 0;
   Time h2d_end_ = 0;
   Bytes peak_{};
