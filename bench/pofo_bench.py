@@ -20,8 +20,9 @@ from typing import Any
 
 import harness
 import model_chains
+import recorded
 from model_chains import Chain
-from recorded import call, number
+from recorded import number
 
 SEED = 1  # nothing is random
 SLOTS = 500
@@ -132,14 +133,11 @@ class Beside:
             yield f"{name}: the graph planner {self.graph:.2f}, pofo {self.pofo:.2f}"
 
 
-def plan(step: dict[str, Any], budget: int, solver: str, *more: str) -> dict[str, Any]:
+def plan(step: dict[str, Any], budget: int, solver: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "step.json"
         file.write_text(json.dumps(step))
-        words = ["--budget", str(budget), "--solver", solver, "--json", *more]
-        text = call(harness.EBBTIDE, "plan", file, *words, statuses=(0, 1))
-    found: dict[str, Any] = json.loads(text)
-    return found
+        return recorded.plan(file, budget, LIMIT, "--solver", solver)
 
 
 def in_slots(chain: Chain) -> Chain:
@@ -164,10 +162,15 @@ def least_share(chain: Chain, solver: str, peak: int) -> float:
     return 100 * high / peak
 
 
-def measure(model: str, ratios: list[float], shares: list[int]) -> Row:
+def prepared(model: str) -> tuple[Chain, float, int]:
+    """The chain, the time that keeps everything, and the bytes that shares are of."""
     chain = in_slots(model_chains.MODELS[model]())
-    base = sum(chain["fw"]) + sum(chain["bw"])
-    peak = plan(chain, 1 << 60, "keep")["peak"] + 2
+    peak: int = plan(chain, 1 << 60, "keep")["peak"]
+    return chain, sum(chain["fw"]) + sum(chain["bw"]), peak + 2
+
+
+def measure(model: str, ratios: list[float], shares: list[int]) -> Row:
+    chain, base, peak = prepared(model)
     row = Row(model, len(chain["fw"]), [], least_share(chain, "unpinned", peak), [])
     for ratio in ratios:
         moving = model_chains.with_lanes(chain, ratio)
@@ -186,9 +189,7 @@ def measure(model: str, ratios: list[float], shares: list[int]) -> Row:
 
 
 def beside(model: str, ratios: list[float], shares: list[int]) -> Iterator[Beside]:
-    chain = in_slots(model_chains.MODELS[model]())
-    base = sum(chain["fw"]) + sum(chain["bw"])
-    peak = plan(chain, 1 << 60, "keep")["peak"] + 2
+    chain, base, peak = prepared(model)
 
     def overhead(found: dict[str, Any], name: str = "time") -> float | None:
         if not found["feasible"]:
@@ -203,7 +204,7 @@ def beside(model: str, ratios: list[float], shares: list[int]) -> Iterator[Besid
         for share in shares:
             budget = peak * share // 100
             pofo = plan(moving, budget, "pofo")
-            graph = plan(profile, budget, "graph", "--time-limit", str(LIMIT))
+            graph = plan(profile, budget, "graph")
             bound = overhead(graph, "lower_bound_time")
             yield Beside(model, ratio, share, overhead(pofo), overhead(graph), bound)
 
