@@ -1,5 +1,6 @@
 // ebbtide plan INPUT.json --budget B [--solver NAME] [--time-limit S] [--json]
 //              [-o PLAN.json]
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -9,6 +10,7 @@
 #include "cli/input.h"
 #include "planner/chain_plan.h"
 #include "planner/ilp/checkmate.h"
+#include "planner/ilp/cycle_bound.h"
 #include "planner/plan.h"
 #include "planner/size.h"
 
@@ -81,14 +83,27 @@ Summary SummarizeGraph(const Plan& plan) {
   return summary;
 }
 
+absl::StatusOr<Summary> SolveChain(const Chain& chain, Bytes budget,
+                                   const Arguments& arguments) {
+  auto plan = MakeChainPlan(chain, budget, arguments.solver, arguments.threads);
+  if (!plan.ok()) return plan.status();
+  if (chain.weights.empty() || plan->solver == "joint" || !plan->feasible) {
+    return SummarizeChain(*plan);
+  }
+  const auto bound =
+      BoundWeights(chain, budget, absl::Seconds(arguments.time_limit));
+  if (!bound.ok()) return bound.status();
+  plan->lower_bound_time = std::max(plan->lower_bound_time, bound->time);
+  Summary summary = SummarizeChain(*plan);
+  summary.bound = " with all values kept";
+  return summary;
+}
+
 absl::StatusOr<Summary> Solve(const Input& input, Bytes budget,
                               const Arguments& arguments) {
   if (auto s = CheckThreads(input, arguments.threads); !s.ok()) return s;
   if (const Chain* chain = std::get_if<Chain>(&input)) {
-    const auto plan =
-        MakeChainPlan(*chain, budget, arguments.solver, arguments.threads);
-    if (!plan.ok()) return plan.status();
-    return SummarizeChain(*plan);
+    return SolveChain(*chain, budget, arguments);
   }
   PlanOptions options;
   options.budget = budget;
@@ -142,11 +157,24 @@ Exit Run(const Arguments& arguments) {
   return Report(*summary, arguments);
 }
 
+constexpr char kChainForm[] =
+    R"(A chain of L stages is a file in one unit of time and one of size:
+  {"kind":"chain", "fw":[L], "bw":[L+1], "x":[L+1], "xb":[L+1], "ft":[L],
+   "bt":[L+1], "bandwidth":{"d2h":..,"h2d":..}, "host":..,
+   "options":[{"stage":i,"fw":..,"bw":..,"xb":..,"ft":..,"bt":..}, ..],
+   "weights":[{"stages":[i, ..],"bytes":..,"grad":..,"state":..,
+               "update":..,"host_update":..}, ..]}
+Stage i reads x[i], saves xb[i+1] with its output x[i+1] in it, and works with ft[i]
+and bt[i]; bw[L] and bt[L] are the loss's. May be left out: bandwidth, host, options
+(other ways to save a stage), weights, and of those update and host_update, the time
+of an update on the device and on the host.)";
+
 }  // namespace
 
 void AddPlanCommand(CLI::App& app, Exit* exit) {
   CLI::App* command = app.add_subcommand(
       "plan", "What to keep, recompute and offload within a budget");
+  command->footer(kChainForm);
   auto arguments = std::make_shared<Arguments>();
   command->add_option("input", arguments->input, "A chain or a profile")
       ->required()
@@ -158,7 +186,8 @@ void AddPlanCommand(CLI::App& app, Exit* exit) {
   command->add_option(
       "--solver", arguments->solver,
       "Chains: auto, rotor, floating, unpinned, "
-      "unpinned-floating, pofo, minpeak, minpeak-cubic, keep; profiles: auto, "
+      "unpinned-floating, pofo, minpeak, minpeak-cubic, keep; with weights: "
+      "auto, joint, weights, greedy, greedy-star; profiles: auto, "
       "graph, "
       "hierarchical, rockmate and rockmate-unpinned (as chains of blocks with "
       "options), rotor, floating, unpinned and unpinned-floating (of blocks "

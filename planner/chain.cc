@@ -92,6 +92,9 @@ absl::Status CheckWeights(const Chain& chain) {
   for (size_t k = 0; k < chain.weights.size(); ++k) {
     const ChainWeight& weight = chain.weights[k];
     const std::string place = absl::StrCat("weights[", k, "]");
+    if (weight.stages.empty()) {
+      return Bad(place, ".stages: expected at least one");
+    }
     for (int stage : weight.stages) {
       if (stage >= 0 && stage < Stages(chain)) continue;
       return Bad(place, ".stages: expected values below ", Stages(chain),
@@ -100,6 +103,10 @@ absl::Status CheckWeights(const Chain& chain) {
     if (auto s = CheckBytes(place.c_str(),
                             {weight.bytes, weight.grad, weight.state});
         !s.ok()) {
+      return s;
+    }
+    const Time host = weight.host_update < 0 ? 0 : weight.host_update;
+    if (auto s = CheckTimes(place.c_str(), {weight.update, host}); !s.ok()) {
       return s;
     }
   }
@@ -134,11 +141,18 @@ ChainOption ReadOption(JsonReader& reader, const Json& json) {
 
 ChainWeight ReadWeight(JsonReader& reader, const Json& json) {
   ChainWeight weight;
-  reader.Members(json, {"stages", "bytes", "grad", "state"});
+  reader.Members(json,
+                 {"stages", "bytes", "grad", "state", "update", "host_update"});
   reader.Ints(json, "stages", 0, kMostStages, &weight.stages);
   ReadBytes(reader, json, "bytes", &weight.bytes);
   ReadBytes(reader, json, "grad", &weight.grad);
   ReadBytes(reader, json, "state", &weight.state);
+  if (reader.Has(json, "update")) {
+    reader.Number(json, "update", 0, &weight.update);
+  }
+  if (reader.Has(json, "host_update")) {
+    reader.Number(json, "host_update", 0, &weight.host_update);
+  }
   return weight;
 }
 
@@ -244,7 +258,10 @@ std::string ChainToJson(const Chain& chain) {
     json["weights"].push_back({{"stages", weight.stages},
                                {"bytes", Count(weight.bytes)},
                                {"grad", Count(weight.grad)},
-                               {"state", Count(weight.state)}});
+                               {"state", Count(weight.state)},
+                               {"update", weight.update}});
+    if (weight.host_update < 0) continue;
+    json["weights"].back()["host_update"] = weight.host_update;
   }
   return json.dump();
 }

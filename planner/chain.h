@@ -25,12 +25,14 @@ struct ChainOption {
   Bytes bt{};
 };
 
-// Parameters that `stages` share.
+// Parameters that `stages` share. The last backward of them updates it.
 struct ChainWeight {
-  std::vector<int> stages;
+  std::vector<int> stages;  // at least one
   Bytes bytes{};
-  Bytes grad{};
-  Bytes state{};
+  Bytes grad{};           // from the first backward on to the update
+  Bytes state{};          // the optimizer's
+  Time update = 0;        // on the device, beside bw
+  Time host_update = -1;  // on the host; negative: it cannot
 };
 
 // Stage i reads x[i] and makes x[i+1]; the loss is stage L.

@@ -10,6 +10,14 @@ using Item = ChainAction::Item;
 
 }  // namespace
 
+ChainActions KeepAll(int stages) {
+  ChainActions actions;
+  for (int i = 0; i < stages; ++i) EmitForward(i, 1, &actions);
+  actions.push_back({Do::kLoss});
+  for (int i = stages - 1; i >= 0; --i) EmitBackward(i, &actions);
+  return actions;
+}
+
 ChainActions AddFrees(int stages, const ChainActions& actions) {
   struct Use {
     int last = -1;  // action that read the output last
@@ -43,6 +51,46 @@ ChainActions AddFrees(int stages, const ChainActions& actions) {
     all.insert(all.end(), frees[k].begin(), frees[k].end());
   }
   return all;
+}
+
+std::vector<ComputeCost> ComputeCosts(const Chain& chain,
+                                      const ChainActions& actions) {
+  const int stages = Stages(chain);
+  std::vector<std::vector<ChainOption>> ways;
+  for (int i = 0; i < stages; ++i) ways.push_back(SavingWays(chain, i));
+  std::vector<int> saved(stages + 1, 0);  // 0: as x; way + 1
+  const auto size = [&](int i) {
+    return saved[i] == 0 ? chain.x[i] : ways[i - 1][saved[i] - 1].xb;
+  };
+  std::vector<ComputeCost> costs;
+  Bytes now = chain.x[0];
+  for (const ChainAction& a : AddFrees(stages, actions)) {
+    const Bytes before = now;
+    if (a.what == Do::kFree) {
+      now -= size(a.stage);
+    } else if (a.what == Do::kForward) {
+      const ChainOption& way = ways[a.stage][std::max(0, a.save - 1)];
+      saved[a.stage + 1] = a.save;
+      now += size(a.stage + 1);
+      costs.push_back({way.fw, now + way.ft, before});
+    } else if (a.what == Do::kLoss) {
+      now += chain.x[stages];
+      costs.push_back({chain.bw[stages], now + chain.bt[stages], before});
+    } else {
+      const ChainOption& way = ways[a.stage][saved[a.stage + 1] - 1];
+      costs.push_back({way.bw, now + chain.x[a.stage] + way.bt, before});
+      now += chain.x[a.stage] - chain.x[a.stage + 1];
+    }
+  }
+  return costs;
+}
+
+bool ReadsValue(const ChainAction& action, int value, ChainAction::Item item) {
+  if (action.what == Do::kBackward && action.stage == value - 1) {
+    return item == Item::kXb;
+  }
+  return action.stage == value &&
+         (action.what == Do::kForward || action.what == Do::kBackward);
 }
 
 }  // namespace ebbtide

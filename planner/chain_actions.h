@@ -5,7 +5,9 @@
 
 #include <vector>
 
+#include "planner/chain.h"
 #include "planner/chain_plan.h"
+#include "planner/units.h"
 
 namespace ebbtide {
 
@@ -19,9 +21,27 @@ inline void EmitBackward(int stage, ChainActions* actions) {
   actions->push_back({ChainAction::Do::kBackward, stage});
 }
 
+// Every stage saved in its own way, nothing run twice; without frees.
+ChainActions KeepAll(int stages);
+
 // Frees everything but x[0] directly after its last use before it is made
 // again, in the canonical order. `actions` has no frees yet.
 ChainActions AddFrees(int stages, const ChainActions& actions);
+
+// What an action that computes takes.
+struct ComputeCost {
+  Time time = 0;
+  Bytes bytes{};   // alive while it runs, nothing moved
+  Bytes before{};  // alive before it runs
+};
+
+// Of `actions`, which only compute.
+std::vector<ComputeCost> ComputeCosts(const Chain& chain,
+                                      const ChainActions& actions);
+
+// Whether a forward or backward reads x[value], alone or in its saved set, as
+// `item` says; a backward reads the saved set of its own stage.
+bool ReadsValue(const ChainAction& action, int value, ChainAction::Item item);
 
 }  // namespace ebbtide
 

@@ -12,6 +12,7 @@
 #include "planner/chain_validate.h"
 #include "planner/min_peak.h"
 #include "planner/pofo.h"
+#include "planner/weight_plan.h"
 
 namespace ebbtide {
 namespace {
@@ -21,18 +22,10 @@ constexpr double kMostLoss = 0.001;
 constexpr int kMostCubic = 1000;
 constexpr ChainSolver kUnpinned = {.unpinned = true};
 
-ChainActions KeepActions(const Chain& chain) {
-  ChainActions actions;
-  for (int i = 0; i < Stages(chain); ++i) EmitForward(i, 1, &actions);
-  actions.push_back({ChainAction::Do::kLoss});
-  for (int i = Stages(chain) - 1; i >= 0; --i) EmitBackward(i, &actions);
-  return AddFrees(Stages(chain), actions);
-}
-
 // The plans of solvers that make one, whatever the budget is.
 std::optional<ChainActions> OnlyPlan(const Chain& chain,
                                      absl::string_view solver) {
-  if (solver == "keep") return KeepActions(chain);
+  if (solver == "keep") return AddFrees(Stages(chain), KeepAll(Stages(chain)));
   if (solver == "minpeak") {
     return CheckpointPlan(chain, MinPeak(LayerSizes(chain)).checkpoints);
   }
@@ -60,8 +53,12 @@ absl::StatusOr<absl::string_view> SolverFor(const Chain& chain,
                                             absl::string_view name) {
   if (auto s = CheckChain(chain); !s.ok()) return s;
   if (!chain.weights.empty()) {
-    return absl::InvalidArgumentError(
-        "weights: expected none, no chain solver plans them");
+    if (name == "auto") return "joint";
+    if (IsWeightSolver(name)) return name;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "weights: expected none, or solver auto, joint, weights, greedy or "
+        "greedy-star, got ",
+        name));
   }
   if (name == "keep" || name == "minpeak") return name;
   if (name == "minpeak-cubic") {
@@ -259,6 +256,13 @@ absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
   const auto solver = SolverFor(chain, name);
   if (!solver.ok()) return solver.status();
   ChainPlan plan;
+  if (IsWeightSolver(*solver)) {
+    auto plan = MakeWeightPlan(chain, budget, *solver, threads);
+    if (plan.ok()) {
+      plan->plan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    }
+    return plan;
+  }
   plan.solver = std::string(*solver);
   plan.budget = budget;
   plan.lower_bound_time = LowerBound(chain);
@@ -279,6 +283,10 @@ absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(const Chain& chain,
                                                        int threads) {
   const auto solver = SolverFor(chain, name);
   if (!solver.ok()) return solver.status();
+  if (IsWeightSolver(*solver)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("solver: ", *solver, " has no curve"));
+  }
   if (*solver == "pofo") return CurveOfMoves(chain, threads);
   const std::optional<ChainActions> only = OnlyPlan(chain, *solver);
   const absl::StatusOr<Bytes> least = LeastBudget(chain, *solver, only);

@@ -10,6 +10,18 @@
 // - x[0] may move but is never freed, all else is gone at the end but y[0].
 // A value may be read after its offload, until it is restored: its bytes leave
 // when the copy has ended and the last such reader is done.
+//
+// A plan for a chain with weights is carried out step after step:
+// - forward and backward of a stage read its weights; each backward adds to the
+//   gradient, which the first one makes; the last backward of a weight updates
+//   it, and its state;
+// - a weight or a state is on the device or on the host, where the step before
+//   has left it; it may be offloaded and read as a value may, and freed while
+//   the host has what was written last;
+// - a gradient is freed when it is read no more, or offloaded for an update of
+//   the weight on the host: then the weight is freed before the update, and
+//   restored behind it, and the state never comes;
+// - nothing is written between its offload and its restore.
 #ifndef EBBTIDE_PLANNER_CHAIN_PLAN_H_
 #define EBBTIDE_PLANNER_CHAIN_PLAN_H_
 
@@ -25,11 +37,20 @@
 namespace ebbtide {
 
 struct ChainAction {
-  enum class Do { kForward, kLoss, kBackward, kFree, kOffload, kRestore };
-  enum class Item { kX, kXb };  // x[stage] or xb[stage]
+  enum class Do {
+    kForward,
+    kLoss,
+    kBackward,
+    kFree,
+    kOffload,
+    kRestore,
+    kUpdate
+  };
+  // x[stage] or xb[stage]; of weight `stage`: itself, its gradient, its state.
+  enum class Item { kX, kXb, kWeight, kGrad, kState };
 
   Do what = Do::kForward;
-  int stage = 0;  // 0 for the loss
+  int stage = 0;  // 0 for the loss; of an update on the host: the weight
   // Forward: 0 keeps the output x[stage+1] only, 1 the saved set xb[stage+1],
   // k > 1 that of the stage's option k - 2.
   int save = 0;
@@ -57,9 +78,10 @@ struct ChainPlan {
 
 // The solver's best plan within `budget`; feasible is false where there is
 // none. Solvers: those of planner/chain_table.h, pofo (planner/pofo.h),
-// minpeak and minpeak-cubic (planner/min_peak.h), keep, auto. Every plan has
-// passed SimulateChain and ValidateChain. Errors: an invalid chain, an unknown
-// solver, a chain too long for it, weights (no chain solver plans them).
+// minpeak and minpeak-cubic (planner/min_peak.h), keep, auto; for a chain with
+// weights those of planner/weight_plan.h. Every plan has passed its simulator
+// and ValidateChainPlan. Errors: an invalid chain, an unknown solver, a chain
+// too long for it, weights that it does not plan.
 absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
                                         absl::string_view solver,
                                         int threads = 1);

@@ -23,7 +23,34 @@ constexpr Form kForms[] = {
     {Do::kForward, "forward"},   {Do::kLoss, "loss"},
     {Do::kBackward, "backward"}, {Do::kFree, "free"},
     {Do::kOffload, "offload"},   {Do::kRestore, "restore"},
+    {Do::kUpdate, "update"},
 };
+
+struct Value {
+  Item item;
+  const char* word;
+  const char* index;  // the member that says which one
+};
+constexpr Value kValues[] = {
+    {Item::kX, "x", "stage"},           {Item::kXb, "xb", "stage"},
+    {Item::kWeight, "weight", "index"}, {Item::kGrad, "grad", "index"},
+    {Item::kState, "state", "index"},
+};
+
+void ReadValue(JsonReader& reader, const Json& json, ChainAction* action) {
+  std::string word;
+  reader.String(json, "value", &word);
+  for (const Value& value : kValues) {
+    if (word != value.word) continue;
+    action->item = value.item;
+    reader.Members(json, {"do", "value", value.index});
+    reader.Int(json, value.index, 0, kMostIndex, &action->stage);
+    return;
+  }
+  reader.Fail("value", absl::StrCat("expected \"x\", \"xb\", \"weight\", "
+                                    "\"grad\" or \"state\", got \"",
+                                    word, "\""));
+}
 
 void ReadMembers(JsonReader& reader, const Json& json, ChainAction* action) {
   switch (action->what) {
@@ -37,19 +64,15 @@ void ReadMembers(JsonReader& reader, const Json& json, ChainAction* action) {
     case Do::kBackward:
       reader.Members(json, {"do", "stage"});
       break;
+    case Do::kUpdate:
+      reader.Members(json, {"do", "index"});
+      reader.Int(json, "index", 0, kMostIndex, &action->stage);
+      return;
     case Do::kFree:
     case Do::kOffload:
-    case Do::kRestore: {
-      reader.Members(json, {"do", "value", "stage"});
-      std::string value;
-      reader.String(json, "value", &value);
-      if (value != "x" && value != "xb") {
-        reader.Fail("value", absl::StrCat("expected \"x\" or \"xb\", got \"",
-                                          value, "\""));
-      }
-      action->item = value == "xb" ? Item::kXb : Item::kX;
-      break;
-    }
+    case Do::kRestore:
+      ReadValue(reader, json, action);
+      return;
   }
   reader.Int(json, "stage", 0, kMostIndex, &action->stage);
 }
@@ -65,7 +88,7 @@ ChainAction ReadAction(JsonReader& reader, const Json& json) {
     return action;
   }
   reader.Fail("do", absl::StrCat("expected forward, loss, backward, free, "
-                                 "offload or restore, got \"",
+                                 "offload, restore or update, got \"",
                                  word, "\""));
   return action;
 }
@@ -132,11 +155,27 @@ Json ActionToJson(const ChainAction& action) {
   for (const Form& form : kForms) {
     if (form.what == action.what) json["do"] = form.word;
   }
-  if (action.what == Do::kLoss) return json;
-  json["stage"] = action.stage;
-  if (action.what == Do::kForward) json["save"] = action.save;
-  if (action.what != Do::kForward && action.what != Do::kBackward) {
-    json["value"] = action.item == Item::kX ? "x" : "xb";
+  switch (action.what) {
+    case Do::kLoss:
+      break;
+    case Do::kForward:
+      json["save"] = action.save;
+      json["stage"] = action.stage;
+      break;
+    case Do::kBackward:
+      json["stage"] = action.stage;
+      break;
+    case Do::kUpdate:
+      json["index"] = action.stage;
+      break;
+    case Do::kFree:
+    case Do::kOffload:
+    case Do::kRestore: {
+      const Value& value = kValues[static_cast<int>(action.item)];
+      json["value"] = value.word;
+      json[value.index] = action.stage;
+      break;
+    }
   }
   return json;
 }

@@ -73,6 +73,9 @@ class Simulator {
     const int most = action.what == Do::kForward || action.what == Do::kBackward
                          ? stages_ - 1
                          : stages_;
+    if (action.what == Do::kUpdate || action.item > Item::kXb) {
+      return Bad("weights move in the plans of cycles only");
+    }
     if (action.stage < 0 || action.stage > most) {
       return Bad("expected a stage from 0 to ", most, ", got ", action.stage);
     }
@@ -89,6 +92,8 @@ class Simulator {
         return Offload(action);
       case Do::kRestore:
         return Restore(action);
+      case Do::kUpdate:
+        break;
     }
     return Bad("unknown action");
   }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "planner/chain_validate_stay.h"
+#include "planner/cycle_validate.h"
 
 namespace ebbtide {
 namespace {
@@ -20,14 +21,6 @@ absl::Status Broken(size_t position, const Args&... args) {
 bool Computes(const ChainAction& a) {
   return a.what == Do::kForward || a.what == Do::kLoss ||
          a.what == Do::kBackward;
-}
-
-int ItemOf(const ChainAction& a) {
-  return 2 * a.stage + (a.item == Item::kXb ? 1 : 0);
-}
-
-std::string NameOf(int item) {
-  return absl::StrCat(item % 2 == 0 ? "x[" : "xb[", item / 2, "]");
 }
 
 class Checker {
@@ -54,6 +47,9 @@ class Checker {
   absl::Status CheckRanges() const {
     for (int k = 0; k < Size(); ++k) {
       const ChainAction& a = actions_[k];
+      if (a.what == Do::kUpdate || a.item > Item::kXb) {
+        return Broken(k, "a chain without weights has x and xb to move");
+      }
       const bool stage = a.what == Do::kForward || a.what == Do::kBackward;
       // x[0] may move.
       const bool value =
@@ -381,8 +377,9 @@ absl::Status ValidateChainPlan(const Chain& chain, const ChainPlan& plan) {
   if (!plan.feasible) {
     return absl::FailedPreconditionError("the plan says it is not feasible");
   }
+  const auto validate = chain.weights.empty() ? ValidateChain : ValidateCycle;
   absl::StatusOr<ChainVerdict> verdict =
-      ValidateChain(chain, plan.actions, plan.budget);
+      validate(chain, plan.actions, plan.budget);
   if (!verdict.ok()) return verdict.status();
   if (verdict->time != plan.time) {
     return absl::FailedPreconditionError(absl::StrCat(

@@ -4,17 +4,29 @@
 #define EBBTIDE_PLANNER_CHAIN_VALIDATE_STAY_H_
 
 #include <limits>
+#include <string>
 
+#include "absl/strings/str_cat.h"
+#include "planner/chain_plan.h"
 #include "planner/units.h"
 
 namespace ebbtide {
 
 inline constexpr Time kNever = std::numeric_limits<Time>::infinity();
 
+// x[i] is item 2 i and xb[i] item 2 i + 1.
+inline int ItemOf(const ChainAction& a) {
+  return 2 * a.stage + (a.item == ChainAction::Item::kXb ? 1 : 0);
+}
+
+inline std::string NameOf(int item) {
+  return absl::StrCat(item % 2 == 0 ? "x[" : "xb[", item / 2, "]");
+}
+
 // One stretch of x[i] or xb[i] on the device, in positions of the action list:
 // readable by actions in (first, last].
 struct ChainStay {
-  int item;  // 2 i for x[i], 2 i + 1 for xb[i]
+  int item;
   int first;
   int last;
   int restores = -1;  // the stay whose copy on the host this brings back

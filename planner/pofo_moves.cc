@@ -9,44 +9,6 @@ namespace {
 using Do = ChainAction::Do;
 using Item = ChainAction::Item;
 
-// What is on the device while an action that computes runs, nothing moved.
-std::vector<Bytes> LiveBytes(const Chain& chain, const ChainActions& actions) {
-  const int stages = Stages(chain);
-  std::vector<std::vector<ChainOption>> ways;
-  for (int i = 0; i < stages; ++i) ways.push_back(SavingWays(chain, i));
-  std::vector<int> saved(stages + 1, 0);  // 0: as x; way + 1
-  const auto size = [&](int i) {
-    return saved[i] == 0 ? chain.x[i] : ways[i - 1][saved[i] - 1].xb;
-  };
-  std::vector<Bytes> live;
-  Bytes now = chain.x[0];
-  for (const ChainAction& a : actions) {
-    if (a.what == Do::kFree) {
-      now -= size(a.stage);
-    } else if (a.what == Do::kForward) {
-      saved[a.stage + 1] = a.save;
-      now += size(a.stage + 1);
-      live.push_back(now + ways[a.stage][std::max(0, a.save - 1)].ft);
-    } else if (a.what == Do::kLoss) {
-      now += chain.x[stages];
-      live.push_back(now + chain.bt[stages]);
-    } else {
-      const ChainOption& way = ways[a.stage][saved[a.stage + 1] - 1];
-      live.push_back(now + chain.x[a.stage] + way.bt);
-      now += chain.x[a.stage] - chain.x[a.stage + 1];
-    }
-  }
-  return live;
-}
-
-bool Reads(const ChainAction& a, const PofoMove& move) {
-  if (a.what == Do::kBackward && a.stage == move.stage - 1) {
-    return move.item == Item::kXb;
-  }
-  return a.stage == move.stage &&
-         (a.what == Do::kForward || a.what == Do::kBackward);
-}
-
 Bytes SizeOf(const Chain& chain, const ChainActions& actions,
              const PofoMove& move) {
   if (move.item == Item::kX) return chain.x[move.stage];
@@ -70,12 +32,19 @@ struct Return {
 std::vector<Return> PlaceReturns(const Chain& chain,
                                  const ChainActions& actions,
                                  absl::Span<const PofoMove> moves, int loss,
-                                 Bytes budget, std::vector<Bytes> live) {
+                                 Bytes budget) {
+  std::vector<Bytes> live;
+  for (const ComputeCost& cost : ComputeCosts(chain, actions)) {
+    live.push_back(cost.bytes);
+  }
   const int end = static_cast<int>(actions.size());
   std::vector<Return> returns;
   for (const PofoMove& move : moves) {
     Return back{move, SizeOf(chain, actions, move), loss + 1};
-    while (back.need < end && !Reads(actions[back.need], move)) ++back.need;
+    const auto reads = [&](const ChainAction& a) {
+      return ReadsValue(a, move.stage, move.item);
+    };
+    while (back.need < end && !reads(actions[back.need])) ++back.need;
     for (int k = loss + 1; k < back.need; ++k) live[k] -= back.size;
     returns.push_back(back);
   }
@@ -102,8 +71,8 @@ ChainActions PlaceMoves(const Chain& chain, const ChainActions& actions,
   const auto is_loss = [](const ChainAction& a) { return a.what == Do::kLoss; };
   const int loss = static_cast<int>(
       std::find_if(actions.begin(), actions.end(), is_loss) - actions.begin());
-  const std::vector<Return> returns = PlaceReturns(
-      chain, actions, moves, loss, budget, LiveBytes(chain, freed));
+  const std::vector<Return> returns =
+      PlaceReturns(chain, actions, moves, loss, budget);
   ChainActions all;
   auto back = returns.begin();
   int next = 0;  // action of `actions`

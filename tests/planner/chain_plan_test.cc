@@ -78,7 +78,7 @@ TEST(ChainPlanTest, UnknownSolversAndWeightsAreRefused) {
   chain.weights.push_back({{0}, Bytes{8}, Bytes{8}, Bytes{8}});
   EXPECT_THAT(
       std::string(MakeChainPlan(chain, Bytes{99}, "rotor").status().message()),
-      HasSubstr("weights: expected none"));
+      HasSubstr("weights: expected none, or solver"));
 }
 
 TEST(ChainSimulateTest, LiveBytesIncludeInputGradientAndWorkspace) {

@@ -117,6 +117,45 @@ def test_a_curve_does_not_depend_on_threads(tmp_path: Path) -> None:
     assert (one.stdout, one.stderr) == (two.stdout, two.stderr)
 
 
+def chain_with_weights() -> dict[str, Any]:
+    chain = large_chain(8) | {"bandwidth": {"d2h": 4 * 10**5, "h2d": 4 * 10**5}}
+    sizes = {"bytes": 10**7, "grad": 10**7, "state": 2 * 10**7}
+    weights = [{"stages": [stage], **sizes} for stage in range(8)]
+    return chain | {"weights": weights}
+
+
+def test_weights_leave_the_device_and_come_back(tmp_path: Path) -> None:
+    path = written(chain_with_weights(), tmp_path)
+    least = json.loads(planned(path, 1 << 40, "weights").stdout)["least_budget"]
+    times = {}
+    for solver in ["weights", "joint", "greedy-star"]:
+        file = tmp_path / f"{solver}.json"
+        words: list[str | Path] = ["plan", path, "--solver", solver, "-o", file]
+        done = ebbtide(*words, "--budget", f"{least * 5 // 4}B")
+        assert done.returncode == 0, done.stderr
+        plan = json.loads(file.read_text())
+        moved = {a["value"] for a in plan["actions"] if a["do"] == "restore"}
+        assert {"weight", "state"} <= moved
+        assert plan["peak"] <= plan["budget"]
+        assert plan["time"] >= plan["lower_bound_time"] > 0
+        times[solver] = plan["time"]
+        assert ebbtide("check", path, file).returncode == 0
+        plan["actions"].remove(next(a for a in plan["actions"] if a["do"] == "restore"))
+        file.write_text(json.dumps(plan))
+        assert ebbtide("check", path, file).returncode == 1
+    assert times["joint"] <= times["weights"] <= times["greedy-star"]
+    assert planned(path, least - 1, "weights").returncode == 1
+
+
+def test_weights_are_not_dropped_by_solvers_that_do_not_plan_them(
+    tmp_path: Path,
+) -> None:
+    path = written(chain_with_weights(), tmp_path)
+    done = planned(path, 1 << 40, "rotor")
+    assert done.returncode == 2
+    assert f"{path}: weights: expected none" in done.stderr
+
+
 @pytest.mark.parametrize("words", [["curve"], ["plan", "--budget", "8B"]])
 def test_a_profile_takes_no_threads(tmp_path: Path, words: list[str]) -> None:
     path = tmp_path / "profile.json"

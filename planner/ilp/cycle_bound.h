@@ -1,0 +1,33 @@
+// What no plan of a cycle is faster than: a linear program in which bytes are
+// copied in any fractions. Private to planner/ilp and the program.
+#ifndef EBBTIDE_PLANNER_ILP_CYCLE_BOUND_H_
+#define EBBTIDE_PLANNER_ILP_CYCLE_BOUND_H_
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "planner/chain.h"
+#include "planner/cycle.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+struct CycleBound {
+  bool feasible = false;  // else there is no plan
+  Time time = 0;          // of a step; the ops' alone, where the time ran out
+};
+
+// Each op is preceded by a wait of any length, and in either a lane copies what
+// it has time for. Bytes count as gone once they have been copied out, and as
+// here from when they are copied in. An update is done by the host in any
+// share. Internal where HiGHS fails.
+absl::StatusOr<CycleBound> BoundCycle(
+    const Cycle& cycle, Bytes budget,
+    absl::Duration time_limit = absl::InfiniteDuration());
+
+// Of a chain with weights whose values are all kept.
+absl::StatusOr<CycleBound> BoundWeights(const Chain& chain, Bytes budget,
+                                        absl::Duration time_limit);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PLANNER_ILP_CYCLE_BOUND_H_

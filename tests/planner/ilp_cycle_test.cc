@@ -1,0 +1,115 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "planner/chain_actions.h"
+#include "planner/cycle_search.h"
+#include "planner/ilp/cycle_bound.h"
+#include "tests/planner/random_walk.h"
+#include "tests/planner/weight_chains.h"
+
+namespace ebbtide {
+namespace {
+
+// Of HiGHS's optimum.
+constexpr double kDigits = 1e-7;
+
+Cycle KeptCycle(const Chain& chain) {
+  return CycleOf(chain, KeepAll(Stages(chain)), /*values_move=*/false);
+}
+
+Time OpTime(const Cycle& cycle) {
+  Time sum = 0;
+  for (const CycleOp& op : cycle.ops) sum += op.time;
+  return sum;
+}
+
+TEST(CycleBoundTest, IsTheTimeOfTheLaneWhereAllBytesMove) {
+  Chain c;
+  c.fw = {1, 1};
+  c.bw = {1, 1, 0};
+  c.x = c.xb = {Bytes{0}, Bytes{0}, Bytes{0}};
+  c.ft = {Bytes{0}, Bytes{0}};
+  c.bt = {Bytes{0}, Bytes{0}, Bytes{0}};
+  c.d2h = c.h2d = 1;
+  c.weights = {{{0}, Bytes{10}}, {{1}, Bytes{10}}};
+  const Cycle cycle = KeptCycle(c);
+  const auto all = BoundCycle(cycle, Bytes{20});
+  ASSERT_EQ(all.status(), absl::OkStatus());
+  EXPECT_NEAR(all->time, 4, kDigits);
+  // One at a time. Each goes once and comes once, and what comes takes the
+  // place of what goes: nothing is copied in both directions at once.
+  const auto one = BoundCycle(cycle, Bytes{10});
+  ASSERT_EQ(one.status(), absl::OkStatus());
+  EXPECT_TRUE(one->feasible);
+  EXPECT_GE(one->time, 20);
+  const auto none = BoundCycle(cycle, Bytes{9});
+  ASSERT_EQ(none.status(), absl::OkStatus());
+  EXPECT_FALSE(none->feasible);
+}
+
+struct Gaps {
+  int cases = 0;
+  double sum = 0;
+  double worst = 0;
+};
+
+void Compare(uint32_t seed, WeightKinds kinds, Gaps* gaps) {
+  const Cycle cycle = KeptCycle(WeightChain(seed, 4 + seed % 9, kinds));
+  const auto live = LeastLive(cycle, StayingPlan(cycle));
+  const int64_t most = Count(*std::max_element(live.begin(), live.end()));
+  const int64_t least = Count(LeastCycleBudget(cycle));
+  const Bytes budget{least + (most - least) * (1 + seed % 17) / 20};
+  const auto bound = BoundCycle(cycle, budget);
+  ASSERT_EQ(bound.status(), absl::OkStatus());
+  const CycleSolution found = SolveCycle(cycle, budget, {});
+  ASSERT_TRUE(bound->feasible) << seed;
+  ASSERT_TRUE(found.simulation.fits) << seed;
+  EXPECT_GE(bound->time, OpTime(cycle) * (1 - kDigits));
+  EXPECT_GE(found.simulation.time, bound->time * (1 - kDigits)) << seed;
+  const double gap = found.simulation.time / bound->time - 1;
+  ++gaps->cases;
+  gaps->sum += gap;
+  gaps->worst = std::max(gaps->worst, gap);
+}
+
+void ExpectSmall(const char* name, const Gaps& gaps) {
+  const double mean = gaps.sum / gaps.cases;
+  std::printf("%s: %d cases, %.2f %% above the bound on the mean, worst %.1f\n",
+              name, gaps.cases, 100 * mean, 100 * gaps.worst);
+  EXPECT_LE(mean, 0.05);
+}
+
+TEST(CycleBoundTest, PlansForRandomChainsAreWithinFivePerCentOnTheMean) {
+  Gaps gaps;
+  for (uint32_t seed = 0; seed < Often(40, 200); ++seed) {
+    Compare(seed, {.shared = seed % 2 == 0}, &gaps);
+  }
+  ExpectSmall("on the device", gaps);
+}
+
+TEST(CycleBoundTest, AlsoWhereTheHostMayUpdate) {
+  Gaps gaps;
+  for (uint32_t seed = 0; seed < Often(40, 200); ++seed) {
+    Compare(seed, {.shared = seed % 2 == 0, .host_update = true}, &gaps);
+  }
+  ExpectSmall("with the host", gaps);
+}
+
+// There is a plan if and only if the program has a solution.
+TEST(CycleBoundTest, HasASolutionFromTheLeastBudgetOn) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const Cycle cycle = KeptCycle(WeightChain(seed, 5, {.shared = true}));
+    const Bytes least = LeastCycleBudget(cycle);
+    const auto at = BoundCycle(cycle, least);
+    ASSERT_EQ(at.status(), absl::OkStatus());
+    EXPECT_TRUE(at->feasible) << seed;
+    const auto below = BoundCycle(cycle, least - Bytes{1});
+    ASSERT_EQ(below.status(), absl::OkStatus());
+    EXPECT_FALSE(below->feasible) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide
