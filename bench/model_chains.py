@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 Chain = dict[str, Any]
+Weight = dict[str, Any]
 
 FLOPS = 1e10  # a millisecond
 MOVED = 5e8  # bytes a millisecond
@@ -89,6 +90,27 @@ def resnet(blocks: list[int], batch: int, image: int) -> Chain:
     return builder.done()
 
 
+def gpt_weights(layers: int) -> list[Weight]:
+    """As wide as a sequence is long; the embedding's is the head's as well."""
+    tied = {"stages": [0, layers + 1], "bytes": 49 * UNIT}
+    return [tied, *({"stages": [k + 1], "bytes": 12 * UNIT} for k in range(layers))]
+
+
+def resnet_weights(blocks: list[int]) -> list[Weight]:
+    counts = [3 * 64 * 49 + 2 * 64]
+    inputs = 64
+    for level, count in enumerate(blocks):
+        channels = 64 << level
+        for block in range(count):
+            weights = channels * (inputs + 9 * channels + 4 * channels + 12)
+            if block == 0:
+                weights += 4 * channels * (inputs + 2)
+            counts.append(weights)
+            inputs = 4 * channels
+    counts.append(1000 * (inputs + 1))
+    return [{"stages": [k], "bytes": 4 * count} for k, count in enumerate(counts)]
+
+
 MODELS: dict[str, Callable[[], Chain]] = {
     "gpt-24": lambda: gpt(24, 12),
     "gpt-48": lambda: gpt(48, 14),
@@ -96,6 +118,31 @@ MODELS: dict[str, Callable[[], Chain]] = {
     "resnet-101": lambda: resnet([3, 4, 23, 3], 64, 224),
     "resnet-152": lambda: resnet([3, 8, 36, 3], 64, 224),
 }
+
+
+# Steps of few samples, so that weights are a large part of what is alive.
+WEIGHTED: dict[str, Callable[[], Chain]] = {
+    "gpt-24": lambda: gpt(24, 12) | {"weights": gpt_weights(24)},
+    "gpt-48": lambda: gpt(48, 14) | {"weights": gpt_weights(48)},
+    "resnet-50": lambda: weighted_resnet([3, 4, 6, 3]),
+    "resnet-101": lambda: weighted_resnet([3, 4, 23, 3]),
+    "resnet-152": lambda: weighted_resnet([3, 8, 36, 3]),
+}
+
+
+def weighted_resnet(blocks: list[int]) -> Chain:
+    return resnet(blocks, 2, 224) | {"weights": resnet_weights(blocks)}
+
+
+def trained(chain: Chain, states: int, ratio: float) -> Chain:
+    """With gradients, so many states of a weight's size for the optimizer, and lanes
+    that move such a share of all weights during the forward."""
+    weights = [
+        weight | {"grad": weight["bytes"], "state": states * weight["bytes"]}
+        for weight in chain["weights"]
+    ]
+    speed = ratio * sum(weight["bytes"] for weight in weights) / sum(chain["fw"])
+    return chain | {"weights": weights, "bandwidth": {"d2h": speed, "h2d": speed}}
 
 
 def with_lanes(chain: Chain, ratio: float) -> Chain:

@@ -133,11 +133,13 @@ class Beside:
             yield f"{name}: the graph planner {self.graph:.2f}, pofo {self.pofo:.2f}"
 
 
-def plan(step: dict[str, Any], budget: int, solver: str) -> dict[str, Any]:
+def plan(
+    step: dict[str, Any], budget: int, solver: str, limit: float = LIMIT
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "step.json"
         file.write_text(json.dumps(step))
-        return recorded.plan(file, budget, LIMIT, "--solver", solver)
+        return recorded.plan(file, budget, limit, "--solver", solver)
 
 
 def in_slots(chain: Chain) -> Chain:

@@ -1,5 +1,6 @@
 #include "planner/chain.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -284,6 +285,18 @@ Time BaseTime(const Chain& chain) {
   Time sum = 0;
   for (Time time : chain.fw) sum += time;
   for (Time time : chain.bw) sum += time;
+  return sum;
+}
+
+Time LeastTime(const Chain& chain) {
+  Time sum = chain.bw.back();
+  for (int i = 0; i < Stages(chain); ++i) {
+    Time least = chain.fw[i] + chain.bw[i];
+    for (const ChainOption& way : SavingWays(chain, i)) {
+      least = std::min(least, way.fw + way.bw);
+    }
+    sum += least;
+  }
   return sum;
 }
 

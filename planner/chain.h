@@ -76,6 +76,9 @@ absl::StatusOr<Chain> ChainFromJson(absl::string_view text,
 // Sum of all times: the step with nothing run twice.
 Time BaseTime(const Chain& chain);
 
+// Each stage once, in the fastest of its ways: no plan does less.
+Time LeastTime(const Chain& chain);
+
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_PLANNER_CHAIN_H_

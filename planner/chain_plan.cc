@@ -35,19 +35,6 @@ std::optional<ChainActions> OnlyPlan(const Chain& chain,
   return std::nullopt;
 }
 
-// Each stage runs once, in the fastest of its ways; no plan does less.
-Time LowerBound(const Chain& chain) {
-  Time sum = chain.bw.back();
-  for (int i = 0; i < Stages(chain); ++i) {
-    Time least = chain.fw[i] + chain.bw[i];
-    for (const ChainOption& way : SavingWays(chain, i)) {
-      least = std::min(least, way.fw + way.bw);
-    }
-    sum += least;
-  }
-  return sum;
-}
-
 // The solver that `name` stands for.
 absl::StatusOr<absl::string_view> SolverFor(const Chain& chain,
                                             absl::string_view name) {
@@ -265,7 +252,7 @@ absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
   }
   plan.solver = std::string(*solver);
   plan.budget = budget;
-  plan.lower_bound_time = LowerBound(chain);
+  plan.lower_bound_time = LeastTime(chain);
   if (*solver == "pofo") {
     PlanMoves(chain, threads, &plan);
   } else if (auto s = PlanWithoutMoves(chain, threads, &plan); !s.ok()) {

@@ -72,6 +72,9 @@ struct ChainPlan {
   // faster than time / (1 + rounding_loss). 0 where nothing was rounded. pofo:
   // none that its search finds.
   double rounding_loss = 0;
+  // joint: what a search expects of the values alone, with the whole budget for
+  // them; 0 for others.
+  Time values_bound_time = 0;
   double plan_seconds = 0;
   std::vector<ChainAction> actions;
 };

@@ -104,7 +104,7 @@ void ReadHead(JsonReader& reader, const Json& json, ChainPlan* plan) {
   reader.Members(
       json, {"kind", "version", "solver", "budget", "feasible", "time", "peak",
              "lower_bound_time", "gap", "plan_seconds", "least_budget",
-             "rounding_loss", "actions"});
+             "rounding_loss", "values_bound_time", "actions"});
   if (reader.Has(json, "kind")) {
     std::string kind;
     reader.String(json, "kind", &kind);
@@ -125,6 +125,9 @@ void ReadHead(JsonReader& reader, const Json& json, ChainPlan* plan) {
   }
   if (reader.Has(json, "rounding_loss")) {
     reader.Number(json, "rounding_loss", 0, &plan->rounding_loss);
+  }
+  if (reader.Has(json, "values_bound_time")) {
+    reader.Number(json, "values_bound_time", 0, &plan->values_bound_time);
   }
   if (reader.Has(json, "plan_seconds")) {
     reader.Number(json, "plan_seconds", 0, &plan->plan_seconds);
@@ -200,6 +203,9 @@ std::string ChainPlanToJson(const ChainPlan& plan) {
                {"plan_seconds", plan.plan_seconds},
                {"least_budget", Count(plan.least_budget)},
                {"actions", std::move(actions)}};
+  if (plan.values_bound_time > 0) {
+    json["values_bound_time"] = plan.values_bound_time;
+  }
   if (plan.feasible) {
     json["time"] = plan.time;
     json["peak"] = Count(plan.peak);

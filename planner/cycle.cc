@@ -115,6 +115,9 @@ class Builder {
       int copy = item.lasts ? AddCopy(i, item.uses.back().op) : -1;
       for (size_t u = 0; u + 1 < item.uses.size(); ++u) {
         if (item.uses[u].writes) copy = AddCopy(i, item.uses[u].op);
+        if (IsValue(item) && !IsAroundLoss(item.uses[u], item.uses[u + 1])) {
+          continue;
+        }
         cycle_.gaps.push_back({i, item.uses[u].op, item.uses[u + 1].op, copy});
       }
       if (!item.lasts) continue;
@@ -124,6 +127,12 @@ class Builder {
         if (update.weight == i) update.gap = Last(cycle_.gaps);
       }
     }
+  }
+
+  // A value moves once: what a plan frees is forgotten.
+  static bool IsValue(const CycleItem& item) { return item.what <= Item::kXb; }
+  bool IsAroundLoss(const CycleUse& after, const CycleUse& before) const {
+    return after.op < LossAt() && LossAt() < before.op;
   }
 
   int AddCopy(int item, int writer) {

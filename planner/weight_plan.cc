@@ -45,11 +45,7 @@ CyclePlan FirstPlan(const Cycle& cycle, const ChainActions& actions) {
     if (a.what != Do::kOffload) continue;
     for (size_t g = 0; g < cycle.gaps.size(); ++g) {
       const CycleItem& item = cycle.items[cycle.gaps[g].item];
-      if (item.what != a.item || item.index != a.stage) continue;
-      // The last gap of a value is the one around the loss.
-      plan.away[g] = cycle.gaps[g].before == item.uses.back().op ||
-                     g + 1 == cycle.gaps.size() ||
-                     cycle.gaps[g + 1].item != cycle.gaps[g].item;
+      if (item.what == a.item && item.index == a.stage) plan.away[g] = true;
     }
   }
   return plan;
@@ -67,6 +63,9 @@ class Joint {
         pofo_(values_, kFewestSlots, Rounding::kUp, threads),
         least_(LeastChainBudget(values_, {.unpinned = true})),
         most_(EnoughFor(values_)) {}
+
+  // Of the values alone.
+  Time Bound() const { return pofo_.Solve(budget_, kFew).bound; }
 
   Candidate Run() {
     ConsiderKept();
@@ -91,6 +90,7 @@ class Joint {
   static constexpr int kShares = 12;
   static constexpr int kFine = 4;  // further steps between two of them
   static constexpr CycleEffort kLittle = {.choices = 300, .shifts = 100};
+  static constexpr PofoEffort kFew = {.labels = 100, .plans = 50};
 
   void Try(int at) {
     if (at < 0 || at > kShares * kFine || !tried_.insert(at).second) {
@@ -100,8 +100,7 @@ class Joint {
     const Bytes budget =
         least_ + Bytes{static_cast<int64_t>(static_cast<double>(wide) * at /
                                             (kShares * kFine))};
-    const PofoSolution moved =
-        pofo_.Solve(budget, {.labels = 100, .plans = 50});
+    const PofoSolution moved = pofo_.Solve(budget, kFew);
     if (moved.actions.empty()) return;
     Consider(at, moved.actions);
   }
@@ -139,9 +138,7 @@ class Joint {
   int best_at_ = 0;
 };
 
-Candidate Solve(const Chain& chain, Bytes budget, absl::string_view solver,
-                int threads) {
-  if (solver == "joint") return Joint(chain, budget, threads).Run();
+Candidate Solve(const Chain& chain, Bytes budget, absl::string_view solver) {
   Candidate kept;
   kept.compute = KeepAll(Stages(chain));
   kept.cycle = CycleOf(chain, kept.compute, /*values_move=*/false);
@@ -165,8 +162,8 @@ Bytes LeastBudget(const Chain& chain, absl::string_view solver) {
 }
 
 // Each op once, and updates where they take least of its time.
-Time LowerBound(const Chain& chain) {
-  Time sum = BaseTime(chain);
+Time LowerBound(const Chain& chain, absl::string_view solver) {
+  Time sum = solver == "joint" ? LeastTime(chain) : BaseTime(chain);
   for (const ChainWeight& weight : chain.weights) {
     if (weight.host_update < 0) sum += weight.update;
   }
@@ -195,9 +192,16 @@ absl::StatusOr<ChainPlan> MakeWeightPlan(const Chain& chain, Bytes budget,
   ChainPlan plan;
   plan.solver = std::string(solver);
   plan.budget = budget;
-  plan.lower_bound_time = LowerBound(chain);
+  plan.lower_bound_time = LowerBound(chain, solver);
   plan.least_budget = LeastBudget(chain, solver);
-  const Candidate found = Solve(chain, budget, solver, threads);
+  Candidate found;
+  if (solver == "joint") {
+    Joint joint(chain, budget, threads);
+    found = joint.Run();
+    plan.values_bound_time = joint.Bound();
+  } else {
+    found = Solve(chain, budget, solver);
+  }
   plan.feasible = found.solution.simulation.fits;
   if (!plan.feasible) return plan;
   // What a search has found needs no more than it was given.

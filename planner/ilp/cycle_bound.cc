@@ -23,13 +23,14 @@ struct Sum {
 // Op k is preceded by wait k. The lane out has op k and the wait behind it as
 // its period k, the lane in wait k and op k: what leaves is gone for the next
 // op, and what comes back takes its place before an op begins. Bytes are
-// counted in budgets and times in those of all ops.
+// counted in what everything takes, and times in those of all ops.
 class Program {
  public:
   Program(const Cycle& cycle, Bytes budget)
       : c_(cycle),
-        bytes_(std::max(1.0, static_cast<double>(Count(budget)))),
-        room_(cycle.ops.size(), static_cast<double>(Count(budget)) / bytes_),
+        bytes_(Most(cycle)),
+        room_(cycle.ops.size(),
+              std::min(2.0, static_cast<double>(Count(budget)) / bytes_)),
         memory_(cycle.ops.size()),
         device_(cycle.ops.size()),
         share_of_(cycle.items.size(), kNoColumn),
@@ -50,7 +51,7 @@ class Program {
   }
 
   absl::StatusOr<CycleBound> Solve(absl::Duration limit) const {
-    const auto result = SolveMip(mip_, {.time_limit = limit});
+    const auto result = SolveMip(mip_, {.time_limit = limit, .interior = true});
     if (!result.ok()) return result.status();
     CycleBound bound;
     bound.feasible = result->status != MipResult::Status::kNone;
@@ -66,6 +67,12 @@ class Program {
 
  private:
   using Terms = std::vector<std::vector<Term>>;
+
+  static double Most(const Cycle& cycle) {
+    const std::vector<Bytes> live = LeastLive(cycle, StayingPlan(cycle));
+    const Bytes most = *std::max_element(live.begin(), live.end());
+    return std::max(1.0, static_cast<double>(Count(most)));
+  }
 
   struct Lane {
     double bandwidth = 0;
@@ -243,6 +250,23 @@ class Program {
   std::vector<Term> host_;
 };
 
+// What the stage's ops take in whatever way it is run.
+void LeaveLeast(const Chain& chain, int i, CycleOp* forward,
+                CycleOp* backward) {
+  const Bytes always = chain.x[0] + (i == 0 ? Bytes{} : chain.x[i]);
+  const Bytes gradients = chain.x[i] + chain.x[i + 1];
+  Bytes made = chain.x[i + 1] + chain.ft[i];
+  Bytes saved = chain.xb[i + 1] + chain.bt[i];
+  for (const ChainOption& way : SavingWays(chain, i)) {
+    made = std::min(made, way.xb + way.ft);
+    saved = std::min(saved, way.xb + way.bt);
+    forward->time = std::min(forward->time, way.fw);
+    backward->time = std::min(backward->time, way.bw);
+  }
+  forward->bytes = always + made;
+  backward->bytes = always + gradients + saved;
+}
+
 }  // namespace
 
 absl::StatusOr<CycleBound> BoundCycle(const Cycle& cycle, Bytes budget,
@@ -251,9 +275,16 @@ absl::StatusOr<CycleBound> BoundCycle(const Cycle& cycle, Bytes budget,
 }
 
 absl::StatusOr<CycleBound> BoundWeights(const Chain& chain, Bytes budget,
+                                        bool values_free,
                                         absl::Duration time_limit) {
-  const Cycle cycle =
-      CycleOf(chain, KeepAll(Stages(chain)), /*values_move=*/false);
+  const int stages = Stages(chain);
+  Cycle cycle = CycleOf(chain, KeepAll(stages), /*values_move=*/false);
+  if (values_free) {
+    for (int i = 0; i < stages; ++i) {
+      LeaveLeast(chain, i, &cycle.ops[i], &cycle.ops[2 * stages - i]);
+    }
+    cycle.ops[stages].bytes = chain.x[0];
+  }
   return BoundCycle(cycle, budget, time_limit);
 }
 

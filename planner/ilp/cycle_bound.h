@@ -24,8 +24,10 @@ absl::StatusOr<CycleBound> BoundCycle(
     const Cycle& cycle, Bytes budget,
     absl::Duration time_limit = absl::InfiniteDuration());
 
-// Of a chain with weights whose values are all kept.
+// Of a chain with weights whose values are all kept; or, with `values_free`,
+// only there while an op works on them, which no plan is faster than.
 absl::StatusOr<CycleBound> BoundWeights(const Chain& chain, Bytes budget,
+                                        bool values_free,
                                         absl::Duration time_limit);
 
 }  // namespace ebbtide

@@ -31,6 +31,7 @@ absl::Status SetOptions(void* highs, const MipOptions& options) {
                                     kTolerance));
   if (options.interior) {
     expect(Highs_setStringOptionValue(highs, "mip_lp_solver", "ipx"));
+    expect(Highs_setStringOptionValue(highs, "solver", "ipx"));
   }
   if (options.time_limit != absl::InfiniteDuration()) {
     const double seconds = absl::ToDoubleSeconds(options.time_limit);

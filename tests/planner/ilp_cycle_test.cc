@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "planner/chain_actions.h"
+#include "planner/chain_plan.h"
 #include "planner/cycle_search.h"
 #include "planner/ilp/cycle_bound.h"
 #include "tests/planner/random_walk.h"
@@ -95,6 +96,23 @@ TEST(CycleBoundTest, AlsoWhereTheHostMayUpdate) {
     Compare(seed, {.shared = seed % 2 == 0, .host_update = true}, &gaps);
   }
   ExpectSmall("with the host", gaps);
+}
+
+TEST(CycleBoundTest, NoJointPlanIsFasterThanItsWeightsAlone) {
+  for (uint32_t seed = 0; seed < Often(15, 100); ++seed) {
+    const Chain chain = WeightChain(seed, 3 + seed % 5);
+    const auto all = MakeChainPlan(chain, Bytes{1 << 20}, "joint");
+    ASSERT_EQ(all.status(), absl::OkStatus());
+    const Bytes budget = all->least_budget + Bytes{seed % 20};
+    const auto plan = MakeChainPlan(chain, budget, "joint");
+    ASSERT_EQ(plan.status(), absl::OkStatus());
+    ASSERT_TRUE(plan->feasible) << seed;
+    const auto bound = BoundWeights(chain, budget, /*values_free=*/true,
+                                    absl::InfiniteDuration());
+    ASSERT_EQ(bound.status(), absl::OkStatus());
+    EXPECT_TRUE(bound->feasible) << seed;
+    EXPECT_GE(plan->time, bound->time * (1 - kDigits)) << seed;
+  }
 }
 
 // There is a plan if and only if the program has a solution.
