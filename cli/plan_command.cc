@@ -23,6 +23,7 @@ struct Arguments {
   std::string solver = "auto";
   double time_limit = 5;
   int threads = 1;
+  bool continuous = false;
   bool json = false;
   std::string output;
 };
@@ -63,6 +64,10 @@ Summary SummarizeChain(const ChainPlan& plan) {
   summary.budget = absl::StrCat(Count(plan.budget));
   summary.least_budget = absl::StrCat(Count(plan.least_budget));
   summary.rounding_loss = plan.rounding_loss;
+  if (plan.continuous_time > 0) {
+    summary.time += absl::StrCat(" (", plan.continuous_time,
+                                 " if bytes left while they are copied)");
+  }
   summary.json = ChainPlanToJson(plan);
   return summary;
 }
@@ -87,6 +92,11 @@ absl::StatusOr<Summary> SolveChain(const Chain& chain, Bytes budget,
                                    const Arguments& arguments) {
   auto plan = MakeChainPlan(chain, budget, arguments.solver, arguments.threads);
   if (!plan.ok()) return plan.status();
+  if (arguments.continuous) {
+    if (auto s = AddContinuousTime(chain, arguments.threads, &*plan); !s.ok()) {
+      return s;
+    }
+  }
   if (chain.weights.empty() || !plan->feasible) return SummarizeChain(*plan);
   const bool joint = plan->values_bound_time > 0;
   const auto bound =
@@ -111,6 +121,9 @@ absl::StatusOr<Summary> Solve(const Input& input, Bytes budget,
   if (auto s = CheckThreads(input, arguments.threads); !s.ok()) return s;
   if (const Chain* chain = std::get_if<Chain>(&input)) {
     return SolveChain(*chain, budget, arguments);
+  }
+  if (arguments.continuous) {
+    return absl::InvalidArgumentError("--continuous: expected a chain");
   }
   PlanOptions options;
   options.budget = budget;
@@ -204,6 +217,9 @@ void AddPlanCommand(CLI::App& app, Exit* exit) {
   command->add_option("--time-limit", arguments->time_limit, "Seconds")
       ->check(CLI::Range(0.0, 1e6));
   AddThreadsOption(command, &arguments->threads);
+  command->add_flag("--continuous", arguments->continuous,
+                    "With pofo: also the time in its authors' model, where "
+                    "bytes leave and come while they are copied");
   command->add_flag("--json", arguments->json, "Print the plan as JSON");
   command->add_option("-o,--output", arguments->output, "Write the plan here")
       ->type_name("PLAN.json");

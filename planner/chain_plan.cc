@@ -161,6 +161,9 @@ class PofoPlans {
     }
     return solved;
   }
+  Time Continuous(Bytes budget) const {
+    return up_.Estimate(budget, /*continuous=*/true);
+  }
   // At most `feasible`.
   Bytes LeastBudget(Bytes feasible) const { return up_.LeastBudget(feasible); }
 
@@ -263,6 +266,17 @@ absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
   }
   plan.plan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
   return plan;
+}
+
+absl::Status AddContinuousTime(const Chain& chain, int threads,
+                               ChainPlan* plan) {
+  if (plan->solver != "pofo") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("continuous: expected solver pofo, got ", plan->solver));
+  }
+  if (!plan->feasible) return absl::OkStatus();
+  plan->continuous_time = PofoPlans(chain, threads).Continuous(plan->budget);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(const Chain& chain,

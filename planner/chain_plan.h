@@ -75,6 +75,9 @@ struct ChainPlan {
   // joint: what a search expects of the values alone, with the whole budget for
   // them; 0 for others.
   Time values_bound_time = 0;
+  // What POFO's search expects where bytes leave and come while they are
+  // copied, as its paper has it; 0 where that was not asked.
+  Time continuous_time = 0;
   double plan_seconds = 0;
   std::vector<ChainAction> actions;
 };
@@ -88,6 +91,10 @@ struct ChainPlan {
 absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
                                         absl::string_view solver,
                                         int threads = 1);
+
+// Sets continuous_time of a plan of pofo. InvalidArgument for other solvers.
+absl::Status AddContinuousTime(const Chain& chain, int threads,
+                               ChainPlan* plan);
 
 // All budgets at once, from the least feasible one to the one that keeps all.
 absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(const Chain& chain,

@@ -101,10 +101,10 @@ void ReadBytes(JsonReader& reader, const Json& json, const char* key,
 }
 
 void ReadHead(JsonReader& reader, const Json& json, ChainPlan* plan) {
-  reader.Members(
-      json, {"kind", "version", "solver", "budget", "feasible", "time", "peak",
-             "lower_bound_time", "gap", "plan_seconds", "least_budget",
-             "rounding_loss", "values_bound_time", "actions"});
+  reader.Members(json, {"kind", "version", "solver", "budget", "feasible",
+                        "time", "peak", "lower_bound_time", "gap",
+                        "plan_seconds", "least_budget", "rounding_loss",
+                        "values_bound_time", "continuous_time", "actions"});
   if (reader.Has(json, "kind")) {
     std::string kind;
     reader.String(json, "kind", &kind);
@@ -128,6 +128,9 @@ void ReadHead(JsonReader& reader, const Json& json, ChainPlan* plan) {
   }
   if (reader.Has(json, "values_bound_time")) {
     reader.Number(json, "values_bound_time", 0, &plan->values_bound_time);
+  }
+  if (reader.Has(json, "continuous_time")) {
+    reader.Number(json, "continuous_time", 0, &plan->continuous_time);
   }
   if (reader.Has(json, "plan_seconds")) {
     reader.Number(json, "plan_seconds", 0, &plan->plan_seconds);
@@ -205,6 +208,9 @@ std::string ChainPlanToJson(const ChainPlan& plan) {
                {"actions", std::move(actions)}};
   if (plan.values_bound_time > 0) {
     json["values_bound_time"] = plan.values_bound_time;
+  }
+  if (plan.continuous_time > 0) {
+    json["continuous_time"] = plan.continuous_time;
   }
   if (plan.feasible) {
     json["time"] = plan.time;

@@ -119,10 +119,12 @@ PofoSolution Pofo::Solve(Bytes budget, const PofoEffort& effort) const {
   return best;
 }
 
-Time Pofo::Estimate(Bytes budget) const {
+Time Pofo::Estimate(Bytes budget, bool continuous) const {
   const Time alone = table_.TimeAt(budget).value_or(kNever);
   if (slots_.SlotsOf(budget) < 0 || !HasLanes(chain_)) return alone;
-  const PofoSearch search(slots_, table_, Limits(budget), PofoEffort{}.labels);
+  PofoLimits limits = Limits(budget);
+  limits.continuous = continuous;
+  const PofoSearch search(slots_, table_, limits, PofoEffort{}.labels);
   if (search.ends().empty()) return alone;
   return std::min(alone, search.ends()[0].estimate * slots_.quantum);
 }

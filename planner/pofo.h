@@ -46,7 +46,9 @@ class Pofo {
   // The best plan found; it has passed SimulateChain.
   PofoSolution Solve(Bytes budget, const PofoEffort& effort = {}) const;
   // What the search expects of the best plan; infinity where it finds none.
-  Time Estimate(Bytes budget) const;
+  // `continuous`: in the paper's model, where bytes leave and come while they
+  // are copied, which no plan of whole values reaches.
+  Time Estimate(Bytes budget, bool continuous = false) const;
   // The least budget that some effort finds a plan for, up to a thousandth of
   // it; no more than `feasible`, for which there is one.
   Bytes LeastBudget(Bytes feasible) const;

@@ -14,6 +14,8 @@ constexpr double kSlack = 1e-6;  // of sums of slots
 constexpr Time kNever = std::numeric_limits<Time>::infinity();
 // One label for each cell of a grid this fine goes on.
 constexpr int64_t kGrid = 200;
+// So many amounts are tried where any number of slots may have been copied.
+constexpr int64_t kAmounts = 64;
 // With the latest item, as it decides how a backlog is rounded up.
 using Cell = std::tuple<int, bool, int64_t, int64_t, int64_t, int64_t, int64_t>;
 
@@ -93,10 +95,16 @@ Time PofoSearch::BoundFrom(const PofoLabel& label) const {
 }
 
 // 0 and the sums of the latest items on the host, up to the first that is not
-// below `most`.
+// below `most`; or amounts up to there where bytes move one by one.
 std::vector<int64_t> PofoSearch::Sums(const PofoLabel& label, bool with_item,
                                       double most) const {
   std::vector<int64_t> sums = {0};
+  if (limits_.continuous) {
+    const auto end = static_cast<int64_t>(std::ceil(most - kSlack));
+    const int64_t step = 1 + end / kAmounts;
+    while (sums.back() < end) sums.push_back(std::min(end, sums.back() + step));
+    return sums;
+  }
   const PofoLabel* at = &label;
   if (!with_item) at = at->parent < 0 ? nullptr : &labels_[at->parent];
   while (at != nullptr && static_cast<double>(sums.back()) < most - kSlack) {
@@ -124,32 +132,39 @@ PofoSegment PofoSearch::Inner(const PofoLabel& label,
 }
 
 PofoSegment PofoSearch::Last(const PofoLabel& label) const {
-  const int64_t kept = label.kept + (label.offloaded ? 0 : label.size);
-  const int64_t item = label.offloaded ? label.size : 0;
-  const double leaving = label.leaving + static_cast<double>(item);
-  const Time forward = c_.walked[c_.stages] - c_.walked[label.node];
-  const std::vector<int64_t> out = Sums(label, true, leaving);
+  const double item = label.offloaded ? static_cast<double>(label.size) : 0;
+  const std::vector<int64_t> out = Sums(label, true, label.leaving + item);
   const std::vector<int64_t> back = Sums(label, false, label.due);
   PofoSegment best;
   for (int64_t stays : out) {
-    const double first = std::max(0.0, leaving - static_cast<double>(stays));
-    const int64_t before = limits_.room - kept - std::max(stays, item);
-    const Time drain =
-        std::max(0.0, leaving - first - limits_.d2h * forward) / limits_.d2h;
     for (int64_t there : back) {
-      const int64_t slots =
-          std::min(before, limits_.room - label.kept - label.size - there);
-      if (slots < 0) continue;
-      const Time time = table_.TimeOf({label.node, c_.stages, 0}, slots);
-      const double last = std::max(0.0, label.due - static_cast<double>(there));
-      const double late =
-          std::max(0.0, label.due - last - limits_.h2d * (time - forward));
-      const Time whole =
-          time + first / limits_.d2h + drain + (last + late) / limits_.h2d;
-      if (whole < best.time) best = {slots, whole};
+      const PofoSegment last = LastWith(label, stays, there);
+      if (last.time < best.time) best = last;
     }
   }
   return best;
+}
+
+// With so many slots of what is still leaving on the device until the loss, and
+// so many of what has to be back from there on.
+PofoSegment PofoSearch::LastWith(const PofoLabel& label, int64_t stays,
+                                 int64_t there) const {
+  const int64_t item = label.offloaded ? label.size : 0;
+  const double leaving = label.leaving + static_cast<double>(item);
+  const int64_t room = limits_.room - label.kept - label.size;
+  const int64_t slots =
+      std::min(room + item - std::max(stays, item), room - there);
+  if (slots < 0) return {};
+  const Time time = table_.TimeOf({label.node, c_.stages, 0}, slots);
+  const Time forward = c_.walked[c_.stages] - c_.walked[label.node];
+  const double first = std::max(0.0, leaving - static_cast<double>(stays));
+  const Time drain =
+      std::max(0.0, leaving - first - limits_.d2h * forward) / limits_.d2h;
+  const double last = std::max(0.0, label.due - static_cast<double>(there));
+  const double late =
+      std::max(0.0, label.due - last - limits_.h2d * (time - forward));
+  return {slots,
+          time + first / limits_.d2h + drain + (last + late) / limits_.h2d};
 }
 
 // The best label of each cell of a grid; of those, by estimate, the ones that

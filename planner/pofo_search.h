@@ -27,6 +27,9 @@ using SegmentTable = ChainRows<double, SegmentCells>;
 
 // Slots, and slots per unit of the table's time.
 struct PofoLimits {
+  // Bytes leave and come while they are copied, as in the paper, and not whole
+  // items when a copy ends or starts.
+  bool continuous = false;
   int64_t room = 0;
   int64_t host = std::numeric_limits<int64_t>::max();
   double d2h = 0;
@@ -88,6 +91,8 @@ class PofoSearch {
                             double most) const;
   PofoSegment Inner(const PofoLabel& label, const std::vector<int64_t>& due,
                     const ChainCell& cell) const;
+  PofoSegment LastWith(const PofoLabel& label, int64_t stays,
+                       int64_t there) const;
   void Thin(std::vector<int>* labels) const;
   bool IsBeaten(const PofoLabel& label, const std::vector<int>& by) const;
   void Expand(int index);

@@ -224,6 +224,41 @@ TEST(PofoTest, PlansAreValidAndNoSlowerThanWithoutTheLanes) {
   EXPECT_GT(moving, 60);
 }
 
+// Whole items have to leave before there is room, and to be there at once.
+TEST(PofoTest, ContinuousCopiesAreNoSlowerThanWholeOnes) {
+  Draw draw(14);
+  int faster = 0;
+  for (int n = 0; n < 100; ++n) {
+    const Chain chain = MovingChain(&draw, 3 + n % 5);
+    const Bytes budget{KeepPeak(chain) * draw(45, 90) / 100};
+    const Pofo pofo(chain, 100000, Rounding::kUp, /*threads=*/1);
+    const Time whole = pofo.Estimate(budget);
+    const Time continuous = pofo.Estimate(budget, /*continuous=*/true);
+    if (whole == kNever) continue;
+    EXPECT_LE(continuous, whole + 1e-6) << n;
+    EXPECT_GE(continuous, BaseTime(chain)) << n;
+    faster += continuous < whole - 1e-6;
+  }
+  EXPECT_GT(faster, 20);
+}
+
+// Half of 12 bytes have left when a stage that needs 6 begins; as one item they
+// are all there still.
+TEST(PofoTest, ContinuousCopiesMakeRoomByteByByte) {
+  Chain c;
+  c.fw = {20, 6, 1};
+  c.bw = {1, 12, 1, 0};
+  c.x = {Bytes{0}, Bytes{1}, Bytes{1}, Bytes{1}};
+  c.xb = {Bytes{0}, Bytes{12}, Bytes{1}, Bytes{1}};
+  c.ft = {Bytes{0}, Bytes{0}, Bytes{6}};
+  c.bt = {Bytes{0}, Bytes{0}, Bytes{0}, Bytes{0}};
+  c.d2h = c.h2d = 1;
+  const Pofo pofo(c, 100000, Rounding::kUp, /*threads=*/1);
+  const Time base = BaseTime(c);
+  EXPECT_EQ(pofo.Estimate(Bytes{27}), base);
+  EXPECT_LT(pofo.Estimate(Bytes{18}, true), pofo.Estimate(Bytes{18}));
+}
+
 TEST(PofoTest, IsWhatAutoTakesWhereTheChainHasLanes) {
   Chain chain = Layers(6);
   const Bytes budget{KeepPeak(chain) / 2};

@@ -117,6 +117,22 @@ def test_a_curve_does_not_depend_on_threads(tmp_path: Path) -> None:
     assert (one.stdout, one.stderr) == (two.stdout, two.stderr)
 
 
+def test_pofo_says_what_continuous_copies_would_take(tmp_path: Path) -> None:
+    known = next(k for k in TABLE["instances"] if k["name"] == "B")
+    lanes = {"bandwidth": {"d2h": 0.5, "h2d": 0.5}}
+    path = written(known["chain"] | lanes, tmp_path)
+    words: list[str | Path] = ["plan", path, "--budget", "20B", "--continuous"]
+    done = ebbtide(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert plan["solver"] == "pofo"
+    assert sum(known["chain"]["fw"]) < plan["continuous_time"] <= plan["time"]
+    assert "if bytes left while they are copied" in ebbtide(*words).stdout
+    other = ebbtide(*words, "--solver", "rotor")
+    assert other.returncode == 2
+    assert "continuous: expected solver pofo, got rotor" in other.stderr
+
+
 def chain_with_weights() -> dict[str, Any]:
     chain = large_chain(8) | {"bandwidth": {"d2h": 4 * 10**5, "h2d": 4 * 10**5}}
     sizes = {"bytes": 10**7, "grad": 10**7, "state": 2 * 10**7}
