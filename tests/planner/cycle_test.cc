@@ -167,8 +167,8 @@ TEST(CycleTest, TheSearchFindsWhatTryingEveryPlanDoes) {
   }
   RecordProperty("exact", exact);
   RecordProperty("cases", cases);
-  EXPECT_GE(exact, 0.95 * cases);
-  EXPECT_LE(gap, 0.005 * cases);
+  EXPECT_GE(exact, 0.98 * cases);
+  EXPECT_LE(gap, 0.001 * cases);
 }
 
 TEST(WeightPlanTest, PlansAreValidFromTheLeastBudgetOn) {

@@ -39,12 +39,15 @@ TEST(CycleBoundTest, IsTheTimeOfTheLaneWhereAllBytesMove) {
   const auto all = BoundCycle(cycle, Bytes{20});
   ASSERT_EQ(all.status(), absl::OkStatus());
   EXPECT_NEAR(all->time, 4, kDigits);
-  // One at a time. Each goes once and comes once, and what comes takes the
-  // place of what goes: nothing is copied in both directions at once.
+  // One at a time: the other's 10 bytes come in the waits before the second
+  // forward and before the last backward, where nothing has room beside an op.
   const auto one = BoundCycle(cycle, Bytes{10});
   ASSERT_EQ(one.status(), absl::OkStatus());
-  EXPECT_TRUE(one->feasible);
-  EXPECT_GE(one->time, 20);
+  EXPECT_NEAR(one->time, 4 + 2 * 10, kDigits);
+  // Half of the other stays.
+  const auto half = BoundCycle(cycle, Bytes{15});
+  ASSERT_EQ(half.status(), absl::OkStatus());
+  EXPECT_NEAR(half->time, 4 + 2 * 5, kDigits);
   const auto none = BoundCycle(cycle, Bytes{9});
   ASSERT_EQ(none.status(), absl::OkStatus());
   EXPECT_FALSE(none->feasible);
