@@ -1,5 +1,6 @@
 #include "cli/command.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -36,7 +37,7 @@ Exit ExitFor(const absl::Status& status) {
 }
 
 double PercentAtMost(double share) {
-  return std::ceil(1e4 * share - 1e-6) / 100;
+  return std::max(0.0, std::ceil(1e4 * share - 1e-6) / 100);
 }
 
 }  // namespace ebbtide

@@ -94,7 +94,8 @@ void AddCurveCommand(CLI::App& app, Exit* exit) {
   command->add_option("--solver", arguments->solver,
                       "Chains: auto, rotor, floating, unpinned, "
                       "unpinned-floating, pofo, minpeak, minpeak-cubic, "
-                      "keep; "
+                      "keep; with weights: auto, joint, weights, greedy, "
+                      "greedy-star; "
                       "profiles: auto, graph, keep, and all that `ebbtide "
                       "plan` has for them but checkmate");
   command

@@ -1,6 +1,8 @@
 #include "planner/chain_plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -186,20 +188,48 @@ void PlanMoves(const Chain& chain, int threads, ChainPlan* plan) {
       plan->feasible ? plan->budget : LeastChainBudget(chain, kUnpinned));
 }
 
-// At budgets in equal steps, as there is no table of all of them.
-std::vector<CurvePoint> CurveOfMoves(const Chain& chain, int threads) {
+// At budgets in equal steps, where there is no table of all of them. `solve`
+// sets the point's time and loss, and is false where there is no plan.
+template <class Solve>
+std::vector<CurvePoint> CurveInSteps(Bytes least, Bytes most,
+                                     const Solve& solve) {
   constexpr int kSteps = 24;
-  const PofoPlans plans(chain, threads);
-  const Bytes least = plans.LeastBudget(LeastChainBudget(chain, kUnpinned));
-  const Bytes step = Bytes{Count(EnoughFor(chain) - least) / kSteps};
+  const double step = static_cast<double>(Count(most - least)) / kSteps;
   std::vector<CurvePoint> curve;
   for (int k = 0; k <= kSteps; ++k) {
-    CurvePoint point{.budget = least + Bytes{Count(step) * k}};
-    const Solved solved = plans.Solve(point.budget, &point.time);
-    point.rounding_loss = solved.rounding_loss;
-    if (solved.actions.empty()) continue;
+    CurvePoint point{.budget = least + Bytes{std::llround(step * k)}};
+    if (!solve(&point)) continue;
     if (curve.empty() || point.time < curve.back().time) curve.push_back(point);
   }
+  return curve;
+}
+
+std::vector<CurvePoint> CurveOfMoves(const Chain& chain, int threads) {
+  const PofoPlans plans(chain, threads);
+  const Bytes least = plans.LeastBudget(LeastChainBudget(chain, kUnpinned));
+  return CurveInSteps(least, EnoughFor(chain), [&](CurvePoint* point) {
+    const Solved solved = plans.Solve(point->budget, &point->time);
+    point->rounding_loss = solved.rounding_loss;
+    return !solved.actions.empty();
+  });
+}
+
+absl::StatusOr<std::vector<CurvePoint>> CurveOfWeights(const Chain& chain,
+                                                       absl::string_view solver,
+                                                       int threads) {
+  constexpr Bytes kMost{std::numeric_limits<int64_t>::max() / 4};
+  const auto all = MakeWeightPlan(chain, kMost, solver, threads);
+  if (!all.ok()) return all.status();
+  absl::Status status;
+  auto curve =
+      CurveInSteps(all->least_budget, all->peak, [&](CurvePoint* point) {
+        const auto plan = MakeWeightPlan(chain, point->budget, solver, threads);
+        if (!plan.ok()) status = plan.status();
+        if (!plan.ok() || !plan->feasible) return false;
+        point->time = plan->time;
+        return true;
+      });
+  if (!status.ok()) return status;
   return curve;
 }
 
@@ -284,10 +314,7 @@ absl::StatusOr<std::vector<CurvePoint>> MakeChainCurve(const Chain& chain,
                                                        int threads) {
   const auto solver = SolverFor(chain, name);
   if (!solver.ok()) return solver.status();
-  if (IsWeightSolver(*solver)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("solver: ", *solver, " has no curve"));
-  }
+  if (IsWeightSolver(*solver)) return CurveOfWeights(chain, *solver, threads);
   if (*solver == "pofo") return CurveOfMoves(chain, threads);
   const std::optional<ChainActions> only = OnlyPlan(chain, *solver);
   const absl::StatusOr<Bytes> least = LeastBudget(chain, *solver, only);

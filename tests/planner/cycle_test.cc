@@ -277,6 +277,20 @@ TEST(CycleValidateTest, NamesTheRuleThatIsBroken) {
   EXPECT_THAT(message(updated), HasSubstr("the host cannot do it"));
 }
 
+TEST(WeightPlanTest, ACurveFallsFromTheLeastBudgetOn) {
+  const Chain chain = WeightChain(1, 6);
+  const auto all = MakeChainPlan(chain, kEnough, "weights");
+  const auto curve = MakeChainCurve(chain, "weights");
+  ASSERT_EQ(curve.status(), absl::OkStatus());
+  ASSERT_GT(curve->size(), 3);
+  EXPECT_EQ(curve->front().budget, all->least_budget);
+  for (size_t k = 1; k < curve->size(); ++k) {
+    EXPECT_LT((*curve)[k].time, (*curve)[k - 1].time);
+    EXPECT_GT((*curve)[k].budget, (*curve)[k - 1].budget);
+  }
+  EXPECT_EQ(curve->back().time, all->time);
+}
+
 TEST(WeightPlanTest, TextReadsBackBitForBit) {
   const Chain chain = WeightChain(2, 5, {.host_update = true});
   const auto all = MakeChainPlan(chain, kEnough, "weights");

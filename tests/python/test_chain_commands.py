@@ -90,6 +90,7 @@ def test_a_curve_has_the_plans_of_its_budgets(tmp_path: Path, solver: str) -> No
     for budget, time in points.items():
         assert json.loads(planned(path, budget, solver).stdout)["time"] == time
     assert planned(path, min(points) - 1, solver).returncode == 1
+    assert "-0.00" not in ebbtide("curve", path, "--solver", solver).stdout
 
 
 def large_chain(stages: int) -> dict[str, Any]:
