@@ -185,4 +185,8 @@ Cycle CycleOf(const Chain& chain, const ChainActions& actions,
   return Builder(chain, actions).Build(values_move);
 }
 
+Cycle KeptCycle(const Chain& chain) {
+  return CycleOf(chain, KeepAll(Stages(chain)), /*values_move=*/false);
+}
+
 }  // namespace ebbtide

@@ -102,6 +102,9 @@ std::vector<Bytes> LeastLive(const Cycle& cycle, const CyclePlan& plan);
 Cycle CycleOf(const Chain& chain, const ChainActions& actions,
               bool values_move);
 
+// Of the plan that keeps every value.
+Cycle KeptCycle(const Chain& chain);
+
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_PLANNER_CYCLE_H_

@@ -108,7 +108,7 @@ class Joint {
   // Never slower than where no value moves.
   void ConsiderKept() {
     const ChainActions compute = KeepAll(Stages(chain_));
-    const Cycle cycle = CycleOf(chain_, compute, /*values_move=*/false);
+    const Cycle cycle = KeptCycle(chain_);
     Take(kShares * kFine, SolveCycle(cycle, budget_, {}), cycle, compute);
   }
 
@@ -141,7 +141,7 @@ class Joint {
 Candidate Solve(const Chain& chain, Bytes budget, absl::string_view solver) {
   Candidate kept;
   kept.compute = KeepAll(Stages(chain));
-  kept.cycle = CycleOf(chain, kept.compute, /*values_move=*/false);
+  kept.cycle = KeptCycle(chain);
   kept.solution = solver == "weights"
                       ? SolveCycle(kept.cycle, budget, {})
                       : SolveGreedily(kept.cycle, budget, solver == "greedy");
@@ -150,15 +150,13 @@ Candidate Solve(const Chain& chain, Bytes budget, absl::string_view solver) {
 
 // For `joint` of the plans that need least for their values.
 Bytes LeastBudget(const Chain& chain, absl::string_view solver) {
-  const auto least = [&](const ChainActions& compute, bool values_move) {
-    return LeastCycleBudget(CycleOf(chain, compute, values_move));
+  if (solver != "joint") return LeastCycleBudget(KeptCycle(chain));
+  const auto least = [&](const ChainActions& compute) {
+    return LeastCycleBudget(CycleOf(chain, compute, HasLanes(chain)));
   };
-  if (solver != "joint") return least(KeepAll(Stages(chain)), false);
-  const Chain values = WithoutWeights(chain);
-  return std::min(
-      least(ComputeActions(LeastChainPlan(values, {.unpinned = true})),
-            HasLanes(chain)),
-      least(KeepAll(Stages(chain)), HasLanes(chain)));
+  const ChainActions lean =
+      LeastChainPlan(WithoutWeights(chain), {.unpinned = true});
+  return std::min(least(ComputeActions(lean)), least(KeepAll(Stages(chain))));
 }
 
 // Each op once, and updates where they take least of its time.

@@ -278,7 +278,7 @@ absl::StatusOr<CycleBound> BoundWeights(const Chain& chain, Bytes budget,
                                         bool values_free,
                                         absl::Duration time_limit) {
   const int stages = Stages(chain);
-  Cycle cycle = CycleOf(chain, KeepAll(stages), /*values_move=*/false);
+  Cycle cycle = KeptCycle(chain);
   if (values_free) {
     for (int i = 0; i < stages; ++i) {
       LeaveLeast(chain, i, &cycle.ops[i], &cycle.ops[2 * stages - i]);

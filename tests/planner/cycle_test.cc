@@ -41,10 +41,6 @@ Chain TwoStages() {
   return c;
 }
 
-Cycle KeptCycle(const Chain& chain) {
-  return CycleOf(chain, KeepAll(Stages(chain)), /*values_move=*/false);
-}
-
 int64_t KeptPeak(const Cycle& cycle) {
   const auto live = LeastLive(cycle, StayingPlan(cycle));
   return Count(*std::max_element(live.begin(), live.end()));

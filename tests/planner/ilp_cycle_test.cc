@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "planner/chain_actions.h"
 #include "planner/chain_plan.h"
 #include "planner/cycle_search.h"
 #include "planner/ilp/cycle_bound.h"
@@ -15,10 +14,6 @@ namespace {
 
 // Of HiGHS's optimum.
 constexpr double kDigits = 1e-7;
-
-Cycle KeptCycle(const Chain& chain) {
-  return CycleOf(chain, KeepAll(Stages(chain)), /*values_move=*/false);
-}
 
 Time OpTime(const Cycle& cycle) {
   Time sum = 0;
