@@ -90,28 +90,30 @@ absl::Status CheckOptions(const Chain& chain) {
 }
 
 absl::Status CheckWeights(const Chain& chain) {
+  std::vector<Bytes> bytes, grads, states;
+  std::vector<Time> updates, on_host;
   for (size_t k = 0; k < chain.weights.size(); ++k) {
     const ChainWeight& weight = chain.weights[k];
-    const std::string place = absl::StrCat("weights[", k, "]");
-    if (weight.stages.empty()) {
-      return Bad(place, ".stages: expected at least one");
-    }
+    const std::string place = absl::StrCat("weights[", k, "].stages");
+    if (weight.stages.empty()) return Bad(place, ": expected at least one");
     for (int stage : weight.stages) {
       if (stage >= 0 && stage < Stages(chain)) continue;
-      return Bad(place, ".stages: expected values below ", Stages(chain),
-                 ", got ", stage);
+      return Bad(place, ": expected values below ", Stages(chain), ", got ",
+                 stage);
     }
-    if (auto s = CheckBytes(place.c_str(),
-                            {weight.bytes, weight.grad, weight.state});
-        !s.ok()) {
-      return s;
-    }
-    const Time host = weight.host_update < 0 ? 0 : weight.host_update;
-    if (auto s = CheckTimes(place.c_str(), {weight.update, host}); !s.ok()) {
-      return s;
-    }
+    bytes.push_back(weight.bytes);
+    grads.push_back(weight.grad);
+    states.push_back(weight.state);
+    updates.push_back(weight.update);
+    on_host.push_back(weight.host_update < 0 ? 0 : weight.host_update);
   }
-  return absl::OkStatus();
+  for (const auto& [name, list] :
+       {std::pair{"weights.bytes", &bytes}, std::pair{"weights.grad", &grads},
+        std::pair{"weights.state", &states}}) {
+    if (auto s = CheckBytes(name, *list); !s.ok()) return s;
+  }
+  if (auto s = CheckTimes("weights.update", updates); !s.ok()) return s;
+  return CheckTimes("weights.host_update", on_host);
 }
 
 void ReadBytes(JsonReader& reader, const Json& json, const char* key,

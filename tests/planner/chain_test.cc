@@ -61,6 +61,18 @@ TEST(ChainTest, ErrorsNameTheFileThePlaceAndWhatWasExpected) {
               HasSubstr("net.json: options[0].bt: expected this member"));
   EXPECT_THAT(MessageAfter([](auto& j) { j["x"][3] = int64_t{1} << 60; }),
               HasSubstr("net.json: x[3]: expected a size from 0 to"));
+  const auto after_weight = [](const char* text) {
+    return MessageAfter(
+        [&](auto& j) { j["weights"] = {nlohmann::json::parse(text)}; });
+  };
+  EXPECT_THAT(after_weight(R"({"stages":[],"bytes":1,"grad":1,"state":1})"),
+              HasSubstr("net.json: weights[0].stages: expected at least one"));
+  EXPECT_THAT(after_weight(R"({"stages":[0],"bytes":1,"grad":1,
+                               "state":2305843009213693952})"),
+              HasSubstr("net.json: weights.state[0]: expected a size from 0"));
+  EXPECT_THAT(after_weight(R"({"stages":[0],"bytes":1,"grad":1,"state":1,
+                               "update":1e300})"),
+              HasSubstr("net.json: weights.update[0]: expected a time"));
 }
 
 TEST(ChainTest, EveryTruncatedTextIsRefused) {
