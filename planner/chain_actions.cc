@@ -53,6 +53,12 @@ ChainActions AddFrees(int stages, const ChainActions& actions) {
   return all;
 }
 
+int LossAt(const ChainActions& actions) {
+  const auto is_loss = [](const ChainAction& a) { return a.what == Do::kLoss; };
+  return static_cast<int>(
+      std::find_if(actions.begin(), actions.end(), is_loss) - actions.begin());
+}
+
 std::vector<ComputeCost> ComputeCosts(const Chain& chain,
                                       const ChainActions& actions) {
   const int stages = Stages(chain);

@@ -28,6 +28,9 @@ ChainActions KeepAll(int stages);
 // again, in the canonical order. `actions` has no frees yet.
 ChainActions AddFrees(int stages, const ChainActions& actions);
 
+// The position of the loss.
+int LossAt(const ChainActions& actions);
+
 // What an action that computes takes.
 struct ComputeCost {
   Time time = 0;

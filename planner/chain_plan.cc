@@ -275,7 +275,6 @@ absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
   const absl::Time start = absl::Now();
   const auto solver = SolverFor(chain, name);
   if (!solver.ok()) return solver.status();
-  ChainPlan plan;
   if (IsWeightSolver(*solver)) {
     auto plan = MakeWeightPlan(chain, budget, *solver, threads);
     if (plan.ok()) {
@@ -283,6 +282,7 @@ absl::StatusOr<ChainPlan> MakeChainPlan(const Chain& chain, Bytes budget,
     }
     return plan;
   }
+  ChainPlan plan;
   plan.solver = std::string(*solver);
   plan.budget = budget;
   plan.lower_bound_time = LeastTime(chain);

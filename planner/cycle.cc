@@ -18,7 +18,7 @@ int Last(const std::vector<T>& list) {
 class Builder {
  public:
   Builder(const Chain& chain, const ChainActions& actions)
-      : c_(chain), actions_(actions) {
+      : c_(chain), actions_(actions), loss_(LossAt(actions)) {
     cycle_.d2h = chain.d2h;
     cycle_.h2d = chain.h2d;
     cycle_.host = chain.host;
@@ -35,20 +35,10 @@ class Builder {
   }
 
  private:
-  int LossAt() const {
-    const auto is_loss = [](const ChainAction& a) {
-      return a.what == Do::kLoss;
-    };
-    return static_cast<int>(
-        std::find_if(actions_.begin(), actions_.end(), is_loss) -
-        actions_.begin());
-  }
-
   // What a forward makes before the loss and is still read behind it. The
   // backward of the last stage comes at once.
   void AddValues() {
-    const int loss = LossAt();
-    for (int k = 0; k < loss; ++k) {
+    for (int k = 0; k < loss_; ++k) {
       const int made = actions_[k].stage + 1;
       if (made == Stages(c_)) continue;
       const Item what = actions_[k].save == 0 ? Item::kX : Item::kXb;
@@ -61,7 +51,7 @@ class Builder {
           item.uses.push_back({j});
         }
       }
-      if (item.uses.back().op > loss) TakeOut(item);
+      if (item.uses.back().op > loss_) TakeOut(item);
     }
   }
 
@@ -132,7 +122,7 @@ class Builder {
   // A value moves once: what a plan frees is forgotten.
   static bool IsValue(const CycleItem& item) { return item.what <= Item::kXb; }
   bool IsAroundLoss(const CycleUse& after, const CycleUse& before) const {
-    return after.op < LossAt() && LossAt() < before.op;
+    return after.op < loss_ && loss_ < before.op;
   }
 
   int AddCopy(int item, int writer) {
@@ -142,6 +132,7 @@ class Builder {
 
   const Chain& c_;
   const ChainActions& actions_;
+  const int loss_;
   Cycle cycle_;
 };
 
@@ -153,6 +144,25 @@ CyclePlan StayingPlan(const Cycle& cycle) {
   for (const CycleGap& gap : cycle.gaps) plan.back.push_back(gap.before);
   plan.on_host.assign(cycle.updates.size(), 0);
   return plan;
+}
+
+int WaitFrom(const Cycle& cycle, int gap, int op) {
+  return (cycle.gaps[gap].before - op + cycle.Ops()) % cycle.Ops();
+}
+
+std::vector<std::vector<int>> ReturnsByOp(const Cycle& cycle,
+                                          const CyclePlan& plan) {
+  std::vector<std::vector<int>> returns(cycle.ops.size());
+  for (size_t g = 0; g < cycle.gaps.size(); ++g) {
+    if (!plan.away[g]) continue;
+    returns[plan.back[g] % cycle.Ops()].push_back(static_cast<int>(g));
+  }
+  for (int k = 0; k < cycle.Ops(); ++k) {
+    std::stable_sort(returns[k].begin(), returns[k].end(), [&](int a, int b) {
+      return WaitFrom(cycle, a, k) < WaitFrom(cycle, b, k);
+    });
+  }
+  return returns;
 }
 
 std::vector<Bytes> LeastLive(const Cycle& cycle, const CyclePlan& plan) {

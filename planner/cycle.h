@@ -93,6 +93,13 @@ struct CyclePlan {
 // Nothing is away.
 CyclePlan StayingPlan(const Cycle& cycle);
 
+// Ops from `op` on until the gap's item is needed.
+int WaitFrom(const Cycle& cycle, int gap, int op);
+
+// By op, gaps whose items come back before it, in the order of need.
+std::vector<std::vector<int>> ReturnsByOp(const Cycle& cycle,
+                                          const CyclePlan& plan);
+
 // Bytes at each op with what is away there gone and not yet back.
 std::vector<Bytes> LeastLive(const Cycle& cycle, const CyclePlan& plan);
 

@@ -13,16 +13,14 @@ class Writer {
   Writer(const Cycle& cycle, const CyclePlan& plan)
       : c_(cycle),
         plan_(plan),
-        returns_(cycle.ops.size()),
+        returns_(ReturnsByOp(cycle, plan)),
         frees_(cycle.ops.size()),
         offloads_(cycle.ops.size()),
         updates_(cycle.ops.size()) {
     for (const CycleUpdate& update : c_.updates) AddUpdate(update);
-    for (size_t i = 0; i < c_.items.size(); ++i) {
-      AddCopies(static_cast<int>(i));
+    for (size_t n = 0; n < c_.copies.size(); ++n) {
+      AddCopy(static_cast<int>(n));
     }
-    for (size_t g = 0; g < c_.gaps.size(); ++g) AddGap(static_cast<int>(g));
-    for (int k = 0; k < c_.Ops(); ++k) SortReturns(k);
   }
 
   ChainActions Write(int stages, const ChainActions& compute) const {
@@ -93,32 +91,18 @@ class Writer {
     return away;
   }
 
-  void AddCopies(int item) {
-    for (size_t n = 0; n < c_.copies.size(); ++n) {
-      if (c_.copies[n].item != item) continue;
-      const std::vector<int> away = AwayFrom(static_cast<int>(n));
-      if (away.empty()) continue;
-      size_t freed = 0;
-      if (!IsUpdatedOnHost(item)) {
-        offloads_[c_.copies[n].writer].push_back(Move(Do::kOffload, item));
-        freed = 1;
-      }
-      for (; freed < away.size(); ++freed) {
-        frees_[c_.gaps[away[freed]].after].push_back(Move(Do::kFree, item));
-      }
+  void AddCopy(int copy) {
+    const std::vector<int> away = AwayFrom(copy);
+    if (away.empty()) return;
+    const auto [item, writer] = c_.copies[copy];
+    size_t freed = 0;
+    if (!IsUpdatedOnHost(item)) {
+      offloads_[writer].push_back(Move(Do::kOffload, item));
+      freed = 1;
     }
-  }
-
-  void AddGap(int g) {
-    if (plan_.away[g]) returns_[plan_.back[g] % c_.Ops()].push_back(g);
-  }
-
-  void SortReturns(int k) {
-    const auto wait = [&](int g) {
-      return (c_.gaps[g].before - k + c_.Ops()) % c_.Ops();
-    };
-    std::stable_sort(returns_[k].begin(), returns_[k].end(),
-                     [&](int a, int b) { return wait(a) < wait(b); });
+    for (; freed < away.size(); ++freed) {
+      frees_[c_.gaps[away[freed]].after].push_back(Move(Do::kFree, item));
+    }
   }
 
   const Cycle& c_;

@@ -58,15 +58,11 @@ CycleSolution Place(const Cycle& cycle, Bytes budget, CyclePlan plan) {
 
 bool HasLanes(const Cycle& cycle) { return cycle.d2h > 0 && cycle.h2d > 0; }
 
-bool IsBetter(const CycleSolution& a, const CycleSolution& b) {
-  if (!a.simulation.fits) return false;
-  return !b.simulation.fits || a.simulation.time < b.simulation.time;
-}
-
 class Search {
  public:
   Search(const Cycle& cycle, Bytes budget, const CycleEffort& effort)
       : c_(cycle), budget_(budget), effort_(effort), rng_(effort.seed) {
+    for (const CycleOp& op : c_.ops) least_ += op.time;
     for (size_t g = 0; g < c_.gaps.size(); ++g) {
       const CycleGap& gap = c_.gaps[g];
       if (gap.before > gap.after + 1) movable_.push_back(static_cast<int>(g));
@@ -111,17 +107,10 @@ class Search {
   int Draw(int end) { return static_cast<int>(rng_() % end); }
   double Share() { return static_cast<double>(rng_()) / 4294967296.0; }
 
-  // No step is shorter than its ops.
-  bool IsLeast(Time time) const {
-    Time sum = 0;
-    for (const CycleOp& op : c_.ops) sum += op.time;
-    return time <= sum;
-  }
-
   void Choose() {
     CycleSolution now = best_;
     for (int n = 0; n < effort_.choices; ++n) {
-      if (IsLeast(best_.simulation.time)) return;
+      if (best_.simulation.time <= least_) return;
       CyclePlan plan = now.plan;
       Change(&plan);
       CycleSolution next = Place(c_, budget_, std::move(plan));
@@ -162,7 +151,7 @@ class Search {
       if (best_.plan.away[g]) away.push_back(static_cast<int>(g));
     }
     for (int n = 0; n < effort_.shifts && !away.empty(); ++n) {
-      if (IsLeast(best_.simulation.time)) return;
+      if (best_.simulation.time <= least_) return;
       const int g = away[Draw(static_cast<int>(away.size()))];
       const CycleGap& gap = c_.gaps[g];
       CycleSolution next = best_;
@@ -183,12 +172,18 @@ class Search {
   const Bytes budget_;
   const CycleEffort effort_;
   std::mt19937 rng_;
+  Time least_ = 0;            // no step is shorter than its ops
   std::vector<int> movable_;  // gaps with an op inside
   std::vector<int> updates_;  // that the host can do
   CycleSolution best_;
 };
 
 }  // namespace
+
+bool IsBetter(const CycleSolution& a, const CycleSolution& b) {
+  if (!a.simulation.fits) return false;
+  return !b.simulation.fits || a.simulation.time < b.simulation.time;
+}
 
 CycleSolution SolveGreedily(const Cycle& cycle, Bytes budget, bool once) {
   if (!HasLanes(cycle)) return Place(cycle, budget, StayingPlan(cycle));

@@ -17,6 +17,9 @@ struct CycleSolution {
   CycleSimulation simulation;  // fits, or there is no plan
 };
 
+// Whether `a` fits and `b` does not, or takes longer.
+bool IsBetter(const CycleSolution& a, const CycleSolution& b);
+
 // The greedy choice alone, with the items back as early as they fit.
 CycleSolution SolveGreedily(const Cycle& cycle, Bytes budget, bool once);
 

@@ -44,7 +44,7 @@ class Simulator {
         budget_(budget),
         places_(places),
         touches_(cycle.ops.size()),
-        returns_(cycle.ops.size()),
+        returns_(ReturnsByOp(cycle, plan)),
         held_(cycle.ops.size()),
         copied_(cycle.copies.size()),
         absent_(cycle.items.size()),
@@ -53,7 +53,7 @@ class Simulator {
     lanes_.here.resize(cycle.items.size());
     lanes_.on_host.resize(cycle.items.size());
     AddTouches();
-    AddReturns();
+    AddOrder();
     if (places_) static_ = LeastLive(cycle, plan);
     for (size_t i = 0; i < c_.items.size(); ++i) {
       if (c_.items[i].lasts && !absent_[i]) resident_ += c_.items[i].bytes;
@@ -134,29 +134,16 @@ class Simulator {
                           [item](const Touch& t) { return t.item == item; });
   }
 
-  // By op, in the order of need.
-  void AddReturns() {
+  // Gaps in the order of need.
+  void AddOrder() {
     for (size_t g = 0; g < c_.gaps.size(); ++g) {
-      if (!plan_.away[g]) continue;
-      const int at = places_ ? c_.gaps[g].before : plan_.back[g];
-      returns_[at % c_.Ops()].push_back(static_cast<int>(g));
-      order_.push_back(static_cast<int>(g));
+      if (plan_.away[g]) order_.push_back(static_cast<int>(g));
     }
-    const auto is_needed_first = [this](int a, int b) {
-      return c_.gaps[a].before % c_.Ops() < c_.gaps[b].before % c_.Ops();
-    };
-    std::stable_sort(order_.begin(), order_.end(), is_needed_first);
-    for (int k = 0; k < c_.Ops(); ++k) {
-      std::stable_sort(returns_[k].begin(), returns_[k].end(),
-                       [&](int a, int b) { return Wait(a, k) < Wait(b, k); });
-    }
+    std::stable_sort(order_.begin(), order_.end(),
+                     [this](int a, int b) { return Wait(a, 0) < Wait(b, 0); });
   }
 
-  // Ops from k until the item is needed.
-  int Wait(int g, int k) const {
-    const int wait = c_.gaps[g].before % c_.Ops() - k;
-    return wait < 0 ? wait + c_.Ops() : wait;
-  }
+  int Wait(int g, int k) const { return WaitFrom(c_, g, k); }
 
   void Drain() {
     std::erase_if(lanes_.leaving, [this](const Leaving& leaving) {

@@ -68,9 +68,7 @@ std::vector<Return> PlaceReturns(const Chain& chain,
 ChainActions PlaceMoves(const Chain& chain, const ChainActions& actions,
                         absl::Span<const PofoMove> moves, Bytes budget) {
   const ChainActions freed = AddFrees(Stages(chain), actions);
-  const auto is_loss = [](const ChainAction& a) { return a.what == Do::kLoss; };
-  const int loss = static_cast<int>(
-      std::find_if(actions.begin(), actions.end(), is_loss) - actions.begin());
+  const int loss = LossAt(actions);
   const std::vector<Return> returns =
       PlaceReturns(chain, actions, moves, loss, budget);
   ChainActions all;

@@ -27,12 +27,6 @@ struct Candidate {
   CycleSolution solution;
 };
 
-bool IsFaster(const Candidate& a, const Candidate& b) {
-  if (!a.solution.simulation.fits) return false;
-  return !b.solution.simulation.fits ||
-         a.solution.simulation.time < b.solution.simulation.time;
-}
-
 Chain WithoutWeights(Chain chain) {
   chain.weights.clear();
   return chain;
@@ -122,7 +116,7 @@ class Joint {
   void Take(int at, CycleSolution solution, const Cycle& cycle,
             const ChainActions& compute) {
     Candidate next{compute, cycle, std::move(solution)};
-    if (!IsFaster(next, best_)) return;
+    if (!IsBetter(next.solution, best_.solution)) return;
     best_ = std::move(next);
     best_at_ = at;
   }
