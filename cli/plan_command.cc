@@ -107,7 +107,7 @@ absl::StatusOr<Summary> SolveChain(const Chain& chain, Bytes budget,
   summary.bound = " with all values kept";
   if (joint) {
     const Time sum =
-        plan->lower_bound_time + plan->values_bound_time - BaseTime(chain);
+        plan->lower_bound_time + plan->values_bound_time - LeastTime(chain);
     summary.bound = absl::StrFormat(
         ", %.2f %% from the sum of what weights and values "
         "take alone",
