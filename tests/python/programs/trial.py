@@ -14,6 +14,10 @@ from torch import Tensor
 
 import ebbtide
 
+# As in the jobs (bench/jobs/common.py): one thread makes the first call of MKL's
+# vector functions, or two that make it together can differ.
+torch.zeros(1).sin_()
+
 # A storage below 64 KiB is never managed; this one has twice that.
 ROWS, WIDTH = 128, 256
 
