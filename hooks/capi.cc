@@ -77,4 +77,19 @@ __attribute__((visibility("default"))) void ebbtide_free_report(char* report) {
   std::free(report);
 }
 
+// Python is about to have the address of the storage (a c10::StorageImpl*).
+__attribute__((visibility("default"))) void ebbtide_expose(void* storage) {
+  try {
+    ebbtide::Runtime::Global().ExposeWeight(
+        static_cast<c10::StorageImpl*>(storage));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ebbtide: %s\n", error.what());
+  }
+}
+
+// What is exposed from 1 to 0 is exposed until then only.
+__attribute__((visibility("default"))) void ebbtide_saving(int is_saving) {
+  ebbtide::Runtime::Global().SetSaving(is_saving != 0);
+}
+
 }  // extern "C"

@@ -7,6 +7,7 @@
 
 #include "hooks/outside.h"
 #include "hooks/recipe.h"
+#include "hooks/weights.h"
 
 namespace ebbtide {
 namespace {
@@ -76,7 +77,7 @@ std::optional<Recipe> UsableRecipe(const Tape& tape, int storage,
 bool IsEvictable(const TapeStorage& storage, size_t least) {
   return storage.data && storage.bytes >= least && storage.pins == 0 &&
          storage.hooks + storage.dependents > 0 && !storage.captured &&
-         storage.data.use_count() == 1 &&
+         storage.data.use_count() == 1 && !IsAway(storage.data) &&
          Device::Get().IsReclaimable(storage.data);
 }
 

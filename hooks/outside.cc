@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "hooks/device.h"
 #include "hooks/stream_order.h"
+#include "hooks/weights.h"
 
 namespace ebbtide {
 namespace {
@@ -42,6 +43,7 @@ bool IsUnchanged(const c10::Storage& bytes, size_t digest) {
 }
 
 bool IsMapping(const c10::Storage& bytes) {
+  if (IsAway(bytes)) return false;
   return at::MapAllocator::fromDataPtr(bytes.data_ptr()) != nullptr;
 }
 

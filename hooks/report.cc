@@ -55,7 +55,8 @@ std::string ClosingLine(const RunReport& r) {
       "peak ", FormatSize(r.peak),
       Count(r.budget) < 0 ? std::string(", no budget")
                           : absl::StrCat(" of ", FormatSize(r.budget)));
-  if (r.bytes_dropped == 0 && r.bytes_spilled == 0) {
+  if (r.bytes_dropped == 0 && r.bytes_spilled == 0 &&
+      r.weights.bytes_out == 0) {
     return absl::StrCat("ebbtide: nothing done (", r.reason, "); ", peak, ", ",
                         r.steps.count(), " steps", CudaClosing(r.cuda),
                         CuptiClosing(r.cupti));
@@ -64,6 +65,11 @@ std::string ClosingLine(const RunReport& r) {
       "ebbtide: ", peak, ", ", r.steps.count(), " steps; recomputed ",
       FormatSize(Bytes{r.bytes_dropped}), " by ", r.ops_replayed,
       " ops, spilled ", FormatSize(Bytes{r.bytes_spilled}));
+  if (r.weights.bytes_out > 0) {
+    absl::StrAppend(&line, ", weights out ",
+                    FormatSize(Bytes{r.weights.bytes_out}), " and back ",
+                    FormatSize(Bytes{r.weights.bytes_back}));
+  }
   if (r.over_budget_steps > 0) {
     absl::StrAppend(&line, "; OVER BUDGET in ", r.over_budget_steps, " steps");
   }
@@ -169,6 +175,11 @@ std::string ReportToJson(const RunReport& r) {
         {"disk", r.bytes_spilled}}},
       {"bytes_spilled", r.bytes_spilled},
       {"bytes_restored", r.bytes_restored},
+      {"weights",
+       {{"is_on", r.weights.is_on},
+        {"bytes_out", r.weights.bytes_out},
+        {"bytes_back", r.weights.bytes_back},
+        {"stopped", r.weights.stopped_because}}},
       {"held",
        {{"saved_tensors", r.saved_tensors},
         {"device", Count(r.saved)},

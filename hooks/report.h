@@ -30,6 +30,14 @@ struct CudaReport {
   std::vector<Device> devices;
 };
 
+// Of EBBTIDE_WEIGHTS.
+struct WeightReport {
+  bool is_on = false;
+  int64_t bytes_out = 0;
+  int64_t bytes_back = 0;
+  std::string stopped_because;  // empty: it was not
+};
+
 // What CUPTI said (EBBTIDE_CUPTI).
 struct CuptiReport {
   bool is_asked = false;
@@ -57,6 +65,7 @@ struct RunReport {
   // the way (recovery.h).
   std::map<std::string, int64_t> not_replayable;
   int64_t bytes_restored = 0;  // read back from the spill file
+  WeightReport weights;
   // Of the copies out and back; nullopt: there is no tier.
   std::optional<HostTier::CopyRates> out;
   std::optional<HostTier::CopyRates> back;

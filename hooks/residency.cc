@@ -293,6 +293,15 @@ void Residency::ForEachTapeOf(const c10::Storage& storage, Visit visit) {
   }
 }
 
+bool Residency::IsBusyWith(const c10::Storage& storage) {
+  bool busy = false;
+  ForEachTapeOf(storage, [&](Tape* tape, int index) {
+    const TapeStorage& known = tape->storages[index];
+    busy = busy || known.pins > 0 || known.spill != nullptr || known.lent;
+  });
+  return busy;
+}
+
 void Residency::BeforeForeignWrite(const c10::Storage& storage,
                                    const Tape* writer) {
   ForEachTapeOf(storage, [&](Tape* tape, int index) {

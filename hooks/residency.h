@@ -105,7 +105,9 @@ class Residency {
 
   const ResidencyCounts& counts() const { return counts_; }
   bool CanSpill() const { return tier_ != nullptr && spill_failure_.empty(); }
-  const HostTier* tier() const { return tier_.get(); }
+  HostTier* tier() const { return tier_.get(); }
+  // Whether the bytes are being copied or replayed from at this moment.
+  bool IsBusyWith(const c10::Storage& storage);
   // Why spilling stopped; empty while it works.
   const std::string& spill_failure() const { return spill_failure_; }
 

@@ -38,7 +38,7 @@ std::chrono::milliseconds Patience() {
 // thread. For the timeline; plans do not look at it.
 void TagParameters() {
   const auto tag = [](const at::Tensor& tensor, Kind kind) {
-    if (!IsPlainTensor(tensor)) return;
+    if (!IsPlainTensor(tensor) || IsAway(tensor.storage())) return;
     const c10::Storage& bytes = tensor.storage();
     Device::Get().ledger(Device::IndexOf(bytes)).Retag(bytes.data(), kind);
   };
@@ -134,7 +134,9 @@ absl::Status Runtime::Enter(Device* device) {
                       [](Bytes wanted, Bytes budget) {
                         Runtime::Global().OnOverrun(wanted, budget);
                       }});
-  if (installed.ok()) residency_.SetTier(std::move(tier));
+  if (!installed.ok()) return installed;
+  residency_.SetTier(std::move(tier));
+  StartWeights();
   return installed;
 }
 
@@ -257,7 +259,8 @@ bool Runtime::Relieve(const Pressure& pressure) {
   was_relieved_ = true;
   if (state_ == State::kIdle) Wake();
   try {
-    const bool relieved = residency_.Relieve(pressure);
+    const bool relieved =
+        residency_.Relieve(pressure) || weights_.Relieve(pressure.needed);
     // With the recorder on, recipes can help.
     if (!relieved && state_ == State::kSteady) {
       if (Candidate* candidate = Followed()) candidate->unsteady = true;
@@ -334,6 +337,10 @@ void Runtime::FillReport() {
   report_.bytes_spilled = residency_.counts().bytes_spilled;
   report_.verified = residency_.counts().verified;
   report_.bytes_restored = residency_.counts().bytes_restored;
+  report_.weights = {.is_on = weights_.is_on(),
+                     .bytes_out = weights_.counts().bytes_out,
+                     .bytes_back = weights_.counts().bytes_back,
+                     .stopped_because = weights_.stopped_because()};
   report_.saved_tensors = residency_.CountSavedTensors();
   report_.saved = ledger().LiveByKind()[static_cast<int>(Kind::kSaved)];
   if (residency_.tier() != nullptr) {
@@ -350,7 +357,9 @@ void Runtime::FillReport() {
     report_.reason = off_because_;
   } else if (!settings_.budget) {
     report_.reason = "no budget, recorded only";
-  } else if (report_.bytes_dropped + report_.bytes_spilled == 0 &&
+  } else if (report_.bytes_dropped + report_.bytes_spilled +
+                     report_.weights.bytes_out ==
+                 0 &&
              report_.peak <= report_.budget) {
     report_.reason = "the job fits its budget";
   } else {

@@ -30,6 +30,7 @@
 #include "hooks/tape.h"
 #include "hooks/verify.h"
 #include "hooks/watch.h"
+#include "hooks/weights.h"
 
 namespace ebbtide {
 
@@ -58,6 +59,9 @@ class Runtime final : public TapeListener {
   std::string KnownFloor();
   // What was done so far, as JSON.
   std::string Report();
+  // Python is about to have the address of the storage, or is saving to a file.
+  void ExposeWeight(c10::StorageImpl* storage);
+  void SetSaving(bool is_saving);
   // The end of the process: writes the report, returns the closing line.
   std::string Finish();
 
@@ -98,6 +102,7 @@ class Runtime final : public TapeListener {
     bool was_short = false;                // of memory, without a plan
     std::shared_ptr<const TapePlan> plan;  // followed to its end
   };
+  void StartWeights();
   // Sees the memory of the device, and opens the tier below it.
   absl::Status Enter(Device* device);
   void Begin();
@@ -205,6 +210,7 @@ class Runtime final : public TapeListener {
   Verifier verifier_;
   int64_t results_before_ = 0;  // of the verifier, when the pair began
   Residency residency_;
+  Weights weights_;
   Watch watch_{&residency_};
   Planning planning_;
   // Of the open pair; one of them at most.

@@ -30,6 +30,8 @@ void Runtime::TellFloor(SignatureBook* book) {
     Say(book->failure);
   }
   if (std::exchange(book->floor_told, true)) return;
+  // What weights take of it is not fixed.
+  if (weights_.is_on()) return;
   const Profile profile = BuildProfile(*tape_, watch_, nullptr).profile;
   const LeastPeak keeping = FindLeastPeak(profile, /*offload=*/false);
   const LeastPeak spilling = FindLeastPeak(profile, /*offload=*/true);

@@ -227,7 +227,7 @@ bool Runtime::ChooseSteady() {
 // What is saved while we rest is PyTorch's: not before steps of other shapes,
 // which may need more, have stopped coming.
 bool Runtime::MayRest(Bytes peak) const {
-  if (!settings_.budget || settings_.test_plans ||
+  if (!settings_.budget || settings_.test_plans || weights_.is_on() ||
       peak + Device::Get().LargestSegment() > budget()) {
     return false;
   }

@@ -166,6 +166,20 @@ absl::Status ReadRecompute(Settings* settings) {
   return ReadSwitch("EBBTIDE_RECOMPUTE", &settings->recompute);
 }
 
+// Recipes read weights where they are, so with these on the move nothing is
+// recomputed.
+absl::Status ReadWeights(Settings* settings) {
+  absl::Status status = ReadSwitch("EBBTIDE_WEIGHTS", &settings->weights);
+  if (!status.ok() || !settings->weights) return status;
+  if (settings->spill_dir.empty()) {
+    return absl::InvalidArgumentError(
+        "EBBTIDE_WEIGHTS=1: expected a folder to move weights to, but "
+        "EBBTIDE_SPILL_DIR is none");
+  }
+  settings->recompute = false;
+  return absl::OkStatus();
+}
+
 absl::Status ReadCupti(Settings* settings) {
   return ReadSwitch("EBBTIDE_CUPTI", &settings->cupti);
 }
@@ -210,7 +224,7 @@ absl::StatusOr<Settings> SettingsFromEnvironment() {
   Settings settings;
   for (auto read : {ReadBudget, ReadSpill, ReadHostBudget, ReadRecord,
                     ReadVerify, ReadMinBytes, ReadSignatures, ReadRecompute,
-                    ReadCupti, ReadLog, ReadTestPlans}) {
+                    ReadWeights, ReadCupti, ReadLog, ReadTestPlans}) {
     const absl::Status status = read(&settings);
     if (!status.ok()) return status;
   }

@@ -28,6 +28,7 @@ struct Settings {
   int64_t verify_every = 0;   // EBBTIDE_VERIFY; 1: all, 0: no re-checks
   Bytes min_bytes{64 << 10};  // EBBTIDE_MIN_BYTES: smallest storage managed
   bool recompute = true;      // EBBTIDE_RECOMPUTE; 0: bytes are moved only
+  bool weights = false;       // EBBTIDE_WEIGHTS: weights may leave, too
   int signatures = 128;       // EBBTIDE_SIGNATURES: that are remembered
   bool cupti = false;         // EBBTIDE_CUPTI: times of ops are CUPTI's
   enum class Log { kOff, kLine, kDebug };

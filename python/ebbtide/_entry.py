@@ -8,11 +8,15 @@ The file is also loaded by its path, without the package around it
 (boot/ebbtide_boot.py), so it imports nothing from the package and no torch.
 """
 
+import contextlib
 import ctypes
+import functools
 import os
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 # Two entry points can meet in one process: the installed one and the one that
 # the preload library adds. They see each other by this name in sys.modules.
@@ -65,6 +69,48 @@ def _open_core() -> None:
     # Nonzero: the core has said why in its own line.
     if core.ebbtide_start(b"environment") == 0:
         mark.__dict__["core"] = core
+        if os.environ.get("EBBTIDE_WEIGHTS") == "1":
+            _announce_addresses(core)
+
+
+def _announce_addresses(core: ctypes.CDLL) -> None:
+    """Has the core told before Python gets the address of a tensor's bytes.
+
+    Weights that are away are brought back for it and stay from then on, or,
+    while torch.save runs, until it has ended.
+    """
+    torch: Any = sys.modules["torch"]
+    core.ebbtide_expose.argtypes = [ctypes.c_void_p]
+    core.ebbtide_expose.restype = None
+    storage_of = torch.Tensor.untyped_storage
+
+    def announced(plain: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(plain)
+        def access(self: Any, *args: Any, **kwargs: Any) -> Any:
+            # Wrapped and fake tensors have no storage that anyone could name.
+            with contextlib.suppress(RuntimeError, NotImplementedError):
+                if self.device.type == "cpu" and self.layout is torch.strided:
+                    core.ebbtide_expose(storage_of(self)._cdata)
+            return plain(self, *args, **kwargs)
+
+        return access
+
+    for name in ("untyped_storage", "data_ptr", "numpy", "__dlpack__"):
+        setattr(torch.Tensor, name, announced(getattr(torch.Tensor, name)))
+    # A function, not a method: its first argument is the tensor.
+    torch.to_dlpack = announced(torch.to_dlpack)
+    torch.utils.dlpack.to_dlpack = torch.to_dlpack
+    save = torch.save
+
+    @functools.wraps(save)
+    def saving(*args: Any, **kwargs: Any) -> None:
+        core.ebbtide_saving(1)
+        try:
+            save(*args, **kwargs)
+        finally:
+            core.ebbtide_saving(0)
+
+    torch.save = saving
 
 
 def _library() -> Path:

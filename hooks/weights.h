@@ -1,0 +1,123 @@
+// Weight offload (EBBTIDE_WEIGHTS=1): parameters, gradients and optimizer state
+// leave the device where memory is short, and are back before an op reads them.
+//
+// A storage is *away* when its bytes are in the tier: it has no memory, and
+// whoever asks for its pointer gets PyTorch's exception, never other bytes. All
+// tensors over it share that, so views and ties need no care. An observer of
+// all ops (hooks/weights_observer.h) brings back what an op is given and pins
+// it until the op has ended.
+//
+// Managed is what outlives a step: leaves that require grad and, of what is in
+// no graph, what has as many bytes as one of them (gradients, moments,
+// averages). Left alone is what others may have the address of: storages that
+// were exported (not resizable), that our allocator did not make, that are
+// being copied for saved tensors, or that Python was given as such (Expose).
+//
+// Everything under the runtime's lock.
+#ifndef EBBTIDE_HOOKS_WEIGHTS_H_
+#define EBBTIDE_HOOKS_WEIGHTS_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "hooks/host_tier.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+// Whether the storage's bytes are in the tier.
+bool IsAway(const c10::Storage& storage);
+
+struct WeightCounts {
+  int64_t bytes_out = 0;
+  int64_t bytes_back = 0;
+};
+
+// One managed storage.
+struct Weight {
+  c10::weak_intrusive_ptr<c10::StorageImpl> identity;
+  std::shared_ptr<SpillSlot> slot;  // nullptr: it is here
+  int pins = 0;                     // ops that run on it
+  bool exposed = false;             // Python has it: it stays
+  // Of its uses, numbers within this round (from one begin of a forward pass to
+  // the next) and within the last.
+  std::vector<int64_t> uses;
+  std::vector<int64_t> last_uses;
+};
+
+class Weights {
+ public:
+  struct Seams {
+    HostTier* tier = nullptr;  // outlives this, or Stop comes first
+    // Whether something else copies or reads the bytes at this moment.
+    std::function<bool(const c10::Storage&)> is_busy;
+    std::function<void(const std::string&)> say;
+  };
+
+  void Start(Seams seams);
+  bool is_on() const { return is_on_; }
+  // Nothing goes away any more; what is away comes back when it is asked for.
+  // Says why.
+  void Stop(const std::string& why);
+  // Also brings everything back, because the tier goes.
+  void LeaveTier(const std::string& why);
+
+  // `tensor` is an input or output of an op of the program: takes it on if it
+  // is to be managed.
+  void Note(const at::Tensor& tensor);
+  // An op is about to read it. nullptr: not managed. Bytes that cannot be had
+  // stay away, and the op raises.
+  std::shared_ptr<Weight> Pin(const c10::Storage& storage);
+  void Unpin(Weight* weight) { --weight->pins; }
+
+  // Python is about to have its address: it stays from now on. While something
+  // is saved to a file, it does until that has ended.
+  void Expose(const c10::Storage& storage);
+  void BeginSaving() { ++saving_; }
+  void EndSaving();
+
+  // Lets go until `needed` bytes have gone, or nothing is left that can go.
+  // False where nothing went.
+  bool Relieve(Bytes needed);
+
+  const WeightCounts& counts() const { return counts_; }
+  const std::string& stopped_because() const { return stopped_because_; }
+
+ private:
+  std::shared_ptr<Weight> Find(const c10::Storage& storage) const;
+  std::shared_ptr<Weight> Add(const c10::Storage& storage);
+  void NoteUse(Weight* weight, bool is_parameter);
+  void BeginRound();
+  bool MayGo(const Weight& weight, const c10::Storage& storage) const;
+  // How far away the next use is; what is not known to come again is furthest,
+  // what was used longest ago first.
+  int64_t Distance(const Weight& weight) const;
+  std::shared_ptr<Weight> BestVictim() const;
+  bool Evict(Weight* weight);
+  void Restore(Weight* weight, const c10::Storage& storage);
+
+  bool is_on_ = false;
+  Seams seams_;
+  std::string stopped_because_;
+  absl::flat_hash_map<const c10::StorageImpl*, std::shared_ptr<Weight>>
+      weights_;
+  absl::flat_hash_set<size_t> sizes_;  // of parameters, in bytes
+  int64_t now_ = 0;                    // uses in this round
+  int64_t last_round_ = 0;             // uses in the last one
+  bool round_may_begin_ = false;       // a parameter was used without grad mode
+  int saving_ = 0;
+  std::vector<std::weak_ptr<Weight>> exposed_to_save_;
+  WeightCounts counts_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_WEIGHTS_H_

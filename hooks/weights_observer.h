@@ -1,0 +1,17 @@
+// Tells Weights of every op: what it is given is brought back before its kernel
+// runs and pinned until it has ended. Ops of all depths, threads and modes,
+// also those of the backward pass and of replays.
+#ifndef EBBTIDE_HOOKS_WEIGHTS_OBSERVER_H_
+#define EBBTIDE_HOOKS_WEIGHTS_OBSERVER_H_
+
+#include "hooks/weights.h"
+
+namespace ebbtide {
+
+// `weights` must live for ever. Once, and before the recorder is enabled, which
+// reads the arguments of ops as well: observers are asked in that order.
+void InstallWeightObserver(Weights* weights);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_WEIGHTS_OBSERVER_H_
