@@ -170,6 +170,7 @@ void Runtime::AfterForkInChild() {
   // Its owner is a thread id that the child does not have: it is made anew.
   new (&RuntimeLock::Mutex()) std::recursive_timed_mutex;
   Global().residency_.AfterForkInChild();
+  Global().weights_.Retire();
   Global().watch_.kernels().Forget();
   Global().state_ = State::kOff;
   Global().settings_.log = Settings::Log::kOff;

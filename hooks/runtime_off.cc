@@ -16,6 +16,7 @@ void Runtime::TurnOff(const std::string& why) {
 
 void Runtime::StepAside(const std::string& why) {
   state_ = State::kOff;
+  weights_.Retire();
   watch_.kernels().Drop();
   // Who has dropped something has to see what is written.
   EnableRecorder(residency_.IsOwing());

@@ -180,6 +180,54 @@ std::shared_ptr<Weight> Weights::BestVictim() const {
   return best;
 }
 
+std::shared_ptr<Weight> Weights::NextAway() const {
+  std::shared_ptr<Weight> next;
+  int64_t soonest = std::numeric_limits<int64_t>::max();
+  for (const auto& [impl, weight] : weights_) {
+    if (weight->slot == nullptr || weight->last_uses.empty()) continue;
+    const int64_t distance = Distance(*weight);
+    if (distance >= soonest || weight->identity.expired()) continue;
+    soonest = distance;
+    next = weight;
+  }
+  return next;
+}
+
+bool Weights::MakeRoomFor(const Weight& next, const c10::Storage& storage) {
+  const Ledger& ledger = Device::Get().ledger(Device::IndexOf(storage));
+  const Bytes bytes = Device::Get().SizeOnDevice(storage.nbytes());
+  while (ledger.WouldExceed(bytes)) {
+    const std::shared_ptr<Weight> victim = BestVictim();
+    if (victim == nullptr || Distance(*victim) <= Distance(next)) return false;
+    if (!Evict(victim.get())) return false;
+  }
+  return true;
+}
+
+void Weights::Prefetch() {
+  if (!is_on_) return;
+  const std::shared_ptr<Weight> coming = coming_.lock();
+  if (coming != nullptr && coming->slot != nullptr) return;
+  const std::shared_ptr<Weight> next = NextAway();
+  if (next == nullptr) return;
+  const c10::Storage storage = Lock(*next);
+  if (!storage || !MakeRoomFor(*next, storage)) return;
+  const absl::Status started = seams_.tier->StartRead(next->slot.get());
+  if (!started.ok()) return Stop(std::string(started.message()));
+  coming_ = next;
+}
+
+bool Weights::CancelPrefetch() {
+  const std::shared_ptr<Weight> coming = coming_.lock();
+  coming_.reset();
+  if (coming == nullptr || coming->slot == nullptr || coming->pins > 0 ||
+      !coming->slot->IsReading()) {
+    return false;
+  }
+  seams_.tier->CancelRead(coming->slot.get());
+  return true;
+}
+
 bool Weights::Relieve(Bytes needed) {
   Bytes gone{};
   while (is_on_ && gone < needed) {
@@ -189,7 +237,7 @@ bool Weights::Relieve(Bytes needed) {
     if (!Evict(victim.get())) break;
     gone += Device::Get().SizeOnDevice(storage.nbytes());
   }
-  return gone > Bytes{0};
+  return gone > Bytes{0} || CancelPrefetch();
 }
 
 // Copied anew each time: who writes through a pointer is not seen, so a copy

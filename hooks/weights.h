@@ -67,6 +67,9 @@ class Weights {
   // Nothing goes away any more; what is away comes back when it is asked for.
   // Says why.
   void Stop(const std::string& why);
+  // The same without a word: the runtime has stepped aside, or this is a child
+  // of fork, which has no copy threads.
+  void Retire() { is_on_ = false; }
   // Also brings everything back, because the tier goes.
   void LeaveTier(const std::string& why);
 
@@ -83,6 +86,10 @@ class Weights {
   void Expose(const c10::Storage& storage);
   void BeginSaving() { ++saving_; }
   void EndSaving();
+
+  // An op is about to run: starts bringing back what the last round used next,
+  // where there is room, or something here that it used later.
+  void Prefetch();
 
   // Lets go until `needed` bytes have gone, or nothing is left that can go.
   // False where nothing went.
@@ -101,6 +108,11 @@ class Weights {
   // what was used longest ago first.
   int64_t Distance(const Weight& weight) const;
   std::shared_ptr<Weight> BestVictim() const;
+  // What is away and used soonest, as far as that is known.
+  std::shared_ptr<Weight> NextAway() const;
+  bool MakeRoomFor(const Weight& next, const c10::Storage& storage);
+  // Of what is on its way back unasked; false if nothing is.
+  bool CancelPrefetch();
   bool Evict(Weight* weight);
   void Restore(Weight* weight, const c10::Storage& storage);
 
@@ -113,6 +125,7 @@ class Weights {
   int64_t now_ = 0;                    // uses in this round
   int64_t last_round_ = 0;             // uses in the last one
   bool round_may_begin_ = false;       // a parameter was used without grad mode
+  std::weak_ptr<Weight> coming_;       // on its way back, or there, unasked
   int saving_ = 0;
   std::vector<std::weak_ptr<Weight>> exposed_to_save_;
   WeightCounts counts_;

@@ -83,6 +83,7 @@ std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
     for (const c10::Storage& storage : parts.storages) {
       if (auto weight = weights->Pin(storage)) pins->held.push_back(weight);
     }
+    if (is_of_program) weights->Prefetch();
   } catch (const std::exception& error) {
     // What could not be brought back is still away: the op raises.
     const RuntimeLock lock;

@@ -30,7 +30,15 @@ def test_three_times_the_budget_trains(zygote: Zygote, case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "case", ["fused", "averaged", "copied", "saved", "tensors_asked_for_numbers"]
+    "case",
+    [
+        "fused",
+        "averaged",
+        "copied",
+        "saved",
+        "tensors_asked_for_numbers",
+        "read_in_a_child",
+    ],
 )
 def test_what_reads_all_weights_reads_the_right_bytes(
     zygote: Zygote, case: str

@@ -6,6 +6,7 @@ Results are noted as copies: who asks for the address of a weight keeps it here.
 import copy
 import ctypes
 import io
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -154,7 +155,9 @@ def through_arrays(t: Trial) -> None:
     array = model.weight(0).detach().numpy()
     bytes_of = model.weight(1).untyped_storage()
     address = model.weight(2).data_ptr()
-    twin = torch.utils.dlpack.from_dlpack(vars(torch)["to_dlpack"](model.weight(3).detach()))
+    twin = torch.utils.dlpack.from_dlpack(
+        vars(torch)["to_dlpack"](model.weight(3).detach())
+    )
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
     for step in range(STEPS):
         backward(model, step)
@@ -173,5 +176,20 @@ def tensors_asked_for_numbers(t: Trial) -> None:
     def after(step: int, model: Network, _: Any) -> None:
         weight = model.weight(3)
         t.note(f"numbers {step}", weight.tolist(), weight[1, 1].item(), str(weight))
+
+    run(t, lambda p: torch.optim.AdamW(p, foreach=False), after)
+
+
+def read_in_a_child(t: Trial) -> None:
+    """A forked child, which has no copy threads, reads every weight."""
+
+    def after(step: int, model: Network, _: Any) -> None:
+        readable, writable = os.pipe()
+        if os.fork() == 0:
+            sums = [p.double().sum().item() for p in model.parameters()]
+            os.write(writable, repr(sums).encode())
+            os._exit(0)
+        os.wait()
+        t.note(f"child {step}", os.read(readable, 1 << 16))
 
     run(t, lambda p: torch.optim.AdamW(p, foreach=False), after)
