@@ -76,7 +76,10 @@ c10::Storage NewStorage(size_t bytes) {
 }
 
 bool IsFromOurAllocator(const c10::Storage& storage) {
-  const c10::DeleterFnPtr deleter = storage.data_ptr().get_deleter();
+  // Without the check of storages that are to raise: those give nothing back.
+  const c10::DeleterFnPtr deleter = storage.unsafeGetStorageImpl()
+                                        ->_mutable_data_ptr_no_checks()
+                                        .get_deleter();
   return deleter == &DeleteLarge || deleter == &DeleteSmall;
 }
 

@@ -294,12 +294,18 @@ void Residency::ForEachTapeOf(const c10::Storage& storage, Visit visit) {
 }
 
 bool Residency::IsBusyWith(const c10::Storage& storage) {
-  bool busy = false;
-  ForEachTapeOf(storage, [&](Tape* tape, int index) {
-    const TapeStorage& known = tape->storages[index];
-    busy = busy || known.pins > 0 || known.spill != nullptr || known.lent;
+  // What was restored is not the storage that the tape knows it by.
+  const auto is_ours = [&storage](const TapeStorage& known) {
+    return known.data.unsafeGetStorageImpl() ==
+               storage.unsafeGetStorageImpl() &&
+           (known.pins > 0 || known.spill != nullptr || known.lent ||
+            (!known.captured && known.hooks + known.dependents > 0));
+  };
+  return std::any_of(tapes_.begin(), tapes_.end(), [&](const auto& weak) {
+    const auto tape = weak.lock();
+    return tape != nullptr &&
+           std::any_of(tape->storages.begin(), tape->storages.end(), is_ours);
   });
-  return busy;
 }
 
 void Residency::BeforeForeignWrite(const c10::Storage& storage,

@@ -106,7 +106,8 @@ class Residency {
   const ResidencyCounts& counts() const { return counts_; }
   bool CanSpill() const { return tier_ != nullptr && spill_failure_.empty(); }
   HostTier* tier() const { return tier_.get(); }
-  // Whether the bytes are being copied or replayed from at this moment.
+  // Whether the bytes are held here for saved tensors, which may copy them,
+  // read them or let them go at any time.
   bool IsBusyWith(const c10::Storage& storage);
   // Why spilling stopped; empty while it works.
   const std::string& spill_failure() const { return spill_failure_; }

@@ -81,3 +81,22 @@ def test_weights_need_somewhere_to_go(zygote: Zygote) -> None:
     assert any("EBBTIDE_WEIGHTS=1: expected a folder" in line for line in done.lines), (
         done.lines
     )
+
+
+@pytest.mark.parametrize("budget", ["64KiB", "1500KiB"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "pairs.r09_accumulation",
+        "pairs.r09_two_forwards",
+        "pairs.r08_between_pairs",
+        "in_place.activations_in_place",
+        "versions.version_check",
+    ],
+)
+def test_weights_and_saved_tensors_leave_at_once(
+    zygote: Zygote, case: str, budget: str
+) -> None:
+    done = zygote.same(case, THIRD | {"EBBTIDE_BUDGET": budget})
+    assert done.report["weights"]["is_on"], done.lines
+    assert done.report["weights"]["bytes_out"] > 0
