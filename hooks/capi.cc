@@ -24,6 +24,21 @@ void PrintClosingLine() {
   }
 }
 
+// What Python says of a storage (a c10::StorageImpl*), and what the runtime
+// answers.
+template <typename Tell>
+int Ask(void* storage, Tell tell) {
+  try {
+    return tell(&ebbtide::Runtime::Global(),
+                static_cast<c10::StorageImpl*>(storage))
+               ? 1
+               : 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ebbtide: %s\n", error.what());
+    return 0;
+  }
+}
+
 int Refuse(const std::string& why) {
   std::fprintf(stderr, "ebbtide: off: %s\n", why.c_str());
   return 1;
@@ -77,19 +92,33 @@ __attribute__((visibility("default"))) void ebbtide_free_report(char* report) {
   std::free(report);
 }
 
-// Python is about to have the address of the storage (a c10::StorageImpl*).
+// Python is about to have the address of the storage: it stays from now on.
 __attribute__((visibility("default"))) void ebbtide_expose(void* storage) {
-  try {
-    ebbtide::Runtime::Global().ExposeWeight(
-        static_cast<c10::StorageImpl*>(storage));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "ebbtide: %s\n", error.what());
-  }
+  Ask(storage, [](ebbtide::Runtime* runtime, c10::StorageImpl* bytes) {
+    runtime->ExposeWeight(bytes);
+    return true;
+  });
 }
 
-// What is exposed from 1 to 0 is exposed until then only.
-__attribute__((visibility("default"))) void ebbtide_saving(int is_saving) {
-  ebbtide::Runtime::Global().SetSaving(is_saving != 0);
+// Python is about to read the bytes. Nonzero: they stay until it says, by the
+// other call, that it has.
+__attribute__((visibility("default"))) int ebbtide_hold(void* storage) {
+  return Ask(storage, [](ebbtide::Runtime* runtime, c10::StorageImpl* bytes) {
+    return runtime->HoldWeight(bytes);
+  });
+}
+__attribute__((visibility("default"))) void ebbtide_release(void* storage) {
+  Ask(storage, [](ebbtide::Runtime* runtime, c10::StorageImpl* bytes) {
+    runtime->ReleaseWeight(bytes);
+    return true;
+  });
+}
+
+// Nonzero for a storage whose bytes may be elsewhere, now or later.
+__attribute__((visibility("default"))) int ebbtide_moves(void* storage) {
+  return Ask(storage, [](ebbtide::Runtime* runtime, c10::StorageImpl* bytes) {
+    return runtime->IsWeight(bytes);
+  });
 }
 
 }  // extern "C"

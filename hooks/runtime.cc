@@ -261,7 +261,7 @@ bool Runtime::Relieve(const Pressure& pressure) {
   if (state_ == State::kIdle) Wake();
   try {
     const bool relieved =
-        residency_.Relieve(pressure) || weights_.Relieve(pressure.needed);
+        residency_.Relieve(pressure) || weights_.Relieve(pressure);
     // With the recorder on, recipes can help.
     if (!relieved && state_ == State::kSteady) {
       if (Candidate* candidate = Followed()) candidate->unsteady = true;

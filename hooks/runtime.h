@@ -59,9 +59,12 @@ class Runtime final : public TapeListener {
   std::string KnownFloor();
   // What was done so far, as JSON.
   std::string Report();
-  // Python is about to have the address of the storage, or is saving to a file.
+  // Python is about to have the address of the storage.
   void ExposeWeight(c10::StorageImpl* storage);
-  void SetSaving(bool is_saving);
+  // Python reads the bytes from now on, if it is one, or has read them.
+  bool HoldWeight(c10::StorageImpl* storage);
+  void ReleaseWeight(c10::StorageImpl* storage);
+  bool IsWeight(c10::StorageImpl* storage);
   // The end of the process: writes the report, returns the closing line.
   std::string Finish();
 

@@ -17,7 +17,7 @@ void Runtime::MoveTo(Device* device, std::optional<Bytes> budget) {
   if (residency_.CountSavedTensors() > 0) {
     return TurnOff("a graph of the CPU is alive where CUDA is first used");
   }
-  weights_.LeaveTier("the program uses CUDA");
+  weights_.LeaveTier();
   EndPair();
   // What is known is of ops on the other kind.
   tape_.reset();

@@ -1,24 +1,34 @@
 // What the runtime does for weight offload.
 #include <string>
 
+#include "absl/base/call_once.h"
 #include "hooks/busy.h"
+#include "hooks/list_ops.h"
 #include "hooks/runtime.h"
 #include "hooks/runtime_lock.h"
 #include "hooks/weights_observer.h"
 
 namespace ebbtide {
+namespace {
+
+c10::Storage Share(c10::StorageImpl* storage) {
+  return c10::Storage(
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage));
+}
+
+}  // namespace
 
 void Runtime::StartWeights() {
   if (!settings_.weights || !settings_.budget) return;
-  if (Device::Get().is_async()) {
-    Say("weights stay on the device: on CUDA they are not moved");
-    return;
-  }
   if (residency_.tier() == nullptr) {
     Say("weights stay on the device: there is nowhere to move them");
     return;
   }
-  InstallWeightObserver(&weights_);
+  static absl::once_flag once;
+  absl::call_once(once, [this] {
+    InstallWeightObserver(&weights_);
+    InstallSlicedOps(&weights_);
+  });
   weights_.Start({.tier = residency_.tier(),
                   .is_busy =
                       [this](const c10::Storage& storage) {
@@ -30,17 +40,23 @@ void Runtime::StartWeights() {
 void Runtime::ExposeWeight(c10::StorageImpl* storage) {
   const RuntimeLock lock;
   const Busy busy;
-  weights_.Expose(c10::Storage(
-      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage)));
+  weights_.Expose(Share(storage));
 }
 
-void Runtime::SetSaving(bool is_saving) {
+bool Runtime::HoldWeight(c10::StorageImpl* storage) {
   const RuntimeLock lock;
-  if (is_saving) {
-    weights_.BeginSaving();
-  } else {
-    weights_.EndSaving();
-  }
+  const Busy busy;
+  return weights_.Pin(Share(storage)) != nullptr;
+}
+
+void Runtime::ReleaseWeight(c10::StorageImpl* storage) {
+  const RuntimeLock lock;
+  weights_.Unpin(Share(storage));
+}
+
+bool Runtime::IsWeight(c10::StorageImpl* storage) {
+  const RuntimeLock lock;
+  return weights_.Manages(Share(storage));
 }
 
 }  // namespace ebbtide

@@ -1,6 +1,7 @@
 #include "hooks/weights.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/StreamGuard.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -8,12 +9,17 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "hooks/device.h"
 #include "hooks/tape.h"
 
 namespace ebbtide {
 namespace {
+
+constexpr char kAway[] =
+    "ebbtide: these bytes are on the host (EBBTIDE_WEIGHTS=1), and no op has "
+    "said that it reads them";
 
 // PyTorch sets the flag that makes every access raise, but never clears it. An
 // explicit instantiation may name a private member, and so we get at it.
@@ -27,6 +33,17 @@ template struct RaisesMember<&c10::StorageImpl::throw_on_immutable_data_ptr_>;
 c10::Storage Lock(const Weight& weight) {
   return c10::Storage(weight.identity.lock());
 }
+
+// While it lives, memory is allocated, and work queued, on the weight's stream.
+class OnStream {
+ public:
+  explicit OnStream(const Weight& weight) {
+    if (weight.stream) guard_.emplace(*weight.stream);
+  }
+
+ private:
+  std::optional<c10::StreamGuard> guard_;
+};
 
 // In no graph: neither made by a differentiable op nor a leaf of one.
 bool IsOutsideGraphs(const at::Tensor& tensor) {
@@ -60,14 +77,15 @@ void Weights::Stop(const std::string& why) {
   seams_.say(absl::StrCat("weights stay on the device: ", why));
 }
 
-void Weights::LeaveTier(const std::string& why) {
-  Stop(why);
+void Weights::LeaveTier() {
+  is_on_ = false;
   for (const auto& [impl, weight] : weights_) {
     const c10::Storage storage = Lock(*weight);
     if (storage && weight->slot != nullptr) Restore(weight.get(), storage);
     weight->slot.reset();
   }
   weights_.clear();
+  sizes_.clear();
 }
 
 std::shared_ptr<Weight> Weights::Find(const c10::Storage& storage) const {
@@ -97,6 +115,9 @@ void Weights::Note(const at::Tensor& tensor) {
         IsOutsideGraphs(tensor) && sizes_.contains(storage.nbytes());
     if (!is_parameter && !is_like_one) return;
     weight = Add(storage);
+  }
+  if (Device::Get().is_async() && !weight->stream) {
+    weight->stream = Device::Get().CurrentStream(Device::IndexOf(storage));
   }
   NoteUse(weight.get(), is_parameter);
 }
@@ -132,28 +153,39 @@ std::shared_ptr<Weight> Weights::Pin(const c10::Storage& storage) {
   if (weight == nullptr) return nullptr;
   ++weight->pins;
   if (weight->slot != nullptr) Restore(weight.get(), storage);
+  if (Device::Get().is_async()) UseHere(weight.get(), storage);
   return weight;
+}
+
+void Weights::UseHere(Weight* weight, const c10::Storage& storage) {
+  Device& device = Device::Get();
+  const c10::Stream here = device.CurrentStream(Device::IndexOf(storage));
+  if (!weight->stream) weight->stream = here;
+  if (device.IsCapturing()) weight->exposed = true;
+  if (here == *weight->stream) return;
+  weight->exposed = true;
+  if (!weight->was_away || IsAway(storage)) return;
+  device.Order(*weight->stream, here);
+  device.KeepFor(storage, here);
 }
 
 void Weights::Expose(const c10::Storage& storage) {
   if (!is_on_ && Find(storage) == nullptr) return;
   const std::shared_ptr<Weight> weight = Add(storage);
-  if (saving_ > 0 && !weight->exposed) exposed_to_save_.push_back(weight);
   weight->exposed = true;
   if (weight->slot != nullptr) Restore(weight.get(), storage);
 }
 
-void Weights::EndSaving() {
-  if (--saving_ > 0) return;
-  for (const auto& weak : std::exchange(exposed_to_save_, {})) {
-    if (const auto weight = weak.lock()) weight->exposed = false;
-  }
+bool Weights::Manages(const c10::Storage& storage) const {
+  const std::shared_ptr<Weight> weight = Find(storage);
+  return weight != nullptr && !weight->exposed;
 }
 
 bool Weights::MayGo(const Weight& weight, const c10::Storage& storage) const {
   return storage && weight.slot == nullptr && weight.pins == 0 &&
          !weight.exposed && storage.resizable() && !IsAway(storage) &&
          storage.nbytes() >= LeastManaged() &&
+         weight.stream.has_value() == Device::Get().is_async() &&
          Device::Get().IsReclaimable(storage) && !seams_.is_busy(storage);
 }
 
@@ -167,13 +199,16 @@ int64_t Weights::Distance(const Weight& weight) const {
   return std::max<int64_t>(last_round_ - now_, 0) + weight.last_uses.front();
 }
 
-std::shared_ptr<Weight> Weights::BestVictim() const {
+std::shared_ptr<Weight> Weights::BestVictim(int device) const {
   std::shared_ptr<Weight> best;
   int64_t furthest = -1;
   for (const auto& [impl, weight] : weights_) {
     if (weight->slot != nullptr || weight->pins > 0) continue;
     const int64_t distance = Distance(*weight);
-    if (distance <= furthest || !MayGo(*weight, Lock(*weight))) continue;
+    if (distance <= furthest) continue;
+    const c10::Storage storage = Lock(*weight);
+    if (!MayGo(*weight, storage)) continue;
+    if (Device::IndexOf(storage) != device) continue;
     furthest = distance;
     best = weight;
   }
@@ -194,10 +229,10 @@ std::shared_ptr<Weight> Weights::NextAway() const {
 }
 
 bool Weights::MakeRoomFor(const Weight& next, const c10::Storage& storage) {
-  const Ledger& ledger = Device::Get().ledger(Device::IndexOf(storage));
+  const int device = Device::IndexOf(storage);
   const Bytes bytes = Device::Get().SizeOnDevice(storage.nbytes());
-  while (ledger.WouldExceed(bytes)) {
-    const std::shared_ptr<Weight> victim = BestVictim();
+  while (!Device::Get().FindsRoom(device, bytes)) {
+    const std::shared_ptr<Weight> victim = BestVictim(device);
     if (victim == nullptr || Distance(*victim) <= Distance(next)) return false;
     if (!Evict(victim.get())) return false;
   }
@@ -212,6 +247,7 @@ void Weights::Prefetch() {
   if (next == nullptr) return;
   const c10::Storage storage = Lock(*next);
   if (!storage || !MakeRoomFor(*next, storage)) return;
+  const OnStream there(*next);
   const absl::Status started = seams_.tier->StartRead(next->slot.get());
   if (!started.ok()) return Stop(std::string(started.message()));
   coming_ = next;
@@ -228,14 +264,20 @@ bool Weights::CancelPrefetch() {
   return true;
 }
 
-bool Weights::Relieve(Bytes needed) {
+bool Weights::Relieve(const Pressure& pressure) {
   Bytes gone{};
-  while (is_on_ && gone < needed) {
-    const std::shared_ptr<Weight> victim = BestVictim();
+  const auto is_enough = [&] {
+    return Device::Get().is_async()
+               ? Device::Get().FindsRoom(pressure.device, pressure.needed)
+               : gone >= pressure.needed;
+  };
+  while (is_on_) {
+    const std::shared_ptr<Weight> victim = BestVictim(pressure.device);
     if (victim == nullptr) break;
     const c10::Storage storage = Lock(*victim);
     if (!Evict(victim.get())) break;
     gone += Device::Get().SizeOnDevice(storage.nbytes());
+    if (is_enough()) break;
   }
   return gone > Bytes{0} || CancelPrefetch();
 }
@@ -244,9 +286,12 @@ bool Weights::Relieve(Bytes needed) {
 // from before may be an old one.
 bool Weights::Evict(Weight* weight) {
   const c10::Storage storage = Lock(*weight);
-  auto slot = seams_.tier->StartWrite(storage, "weights", std::nullopt);
+  auto slot = seams_.tier->StartWrite(storage, "weights", weight->stream);
   if (!slot.ok()) {
-    Stop(std::string(slot.status().message()));
+    // Pinned memory that copies are still leaving is free again later.
+    const bool may_pass =
+        Device::Get().is_async() && absl::IsResourceExhausted(slot.status());
+    if (!may_pass) Stop(std::string(slot.status().message()));
     return false;
   }
   const absl::Status written = seams_.tier->FinishWrite(slot->get());
@@ -254,27 +299,40 @@ bool Weights::Evict(Weight* weight) {
     Stop(std::string(written.message()));
     return false;
   }
+  // It may have been allocated on another one.
+  if (weight->stream) Device::Get().KeepFor(storage, *weight->stream);
   c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
   const c10::DataPtr bytes =
       std::move(impl->_mutable_data_ptr_no_checks());  // freed at the end
-  Raises(*impl) = true;
   impl->set_data_ptr_noswap(c10::DataPtr(nullptr, bytes.device()));
+  impl->release_data_and_set_meta_custom_data_ptr_error_msg_(kAway);
   weight->slot = *std::move(slot);
+  weight->was_away = true;
   counts_.bytes_out += static_cast<int64_t>(storage.nbytes());
   return true;
 }
 
 void Weights::Restore(Weight* weight, const c10::Storage& storage) {
-  // Making room for it may evict others, and must not meet it half restored.
-  ++weight->pins;
-  auto bytes = seams_.tier->FinishRead(weight->slot.get());
-  --weight->pins;
+  c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  absl::StatusOr<c10::Storage> bytes = c10::Storage();
+  try {
+    // Making room for it may evict others, and must not meet it half restored.
+    ++weight->pins;
+    const auto unpin = absl::MakeCleanup([weight] { --weight->pins; });
+    const OnStream there(*weight);
+    bytes = seams_.tier->FinishRead(weight->slot.get());
+  } catch (const c10::OutOfMemoryError& error) {
+    // The op raises it, as if the memory had been for its result. Later, where
+    // less is alive, there may be room.
+    impl->release_data_and_set_meta_custom_data_ptr_error_msg_(
+        error.what_without_backtrace());
+    return;
+  }
   if (!bytes.ok()) {
     Stop(absl::StrCat("bytes of one are lost, its next use raises: ",
                       bytes.status().message()));
     return;
   }
-  c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
   Raises(*impl) = false;
   impl->set_data_ptr_noswap(
       std::move(bytes->unsafeGetStorageImpl()->_mutable_data_ptr_no_checks()));

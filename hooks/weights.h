@@ -11,7 +11,9 @@
 // no graph, what has as many bytes as one of them (gradients, moments,
 // averages). Left alone is what others may have the address of: storages that
 // were exported (not resizable), that our allocator did not make, that are
-// being copied for saved tensors, or that Python was given as such (Expose).
+// being copied for saved tensors, or that Python was given as such (Expose);
+// and, on a device with streams, what two of them use or a graph captures,
+// because the program orders its streams by where the bytes were.
 //
 // Everything under the runtime's lock.
 #ifndef EBBTIDE_HOOKS_WEIGHTS_H_
@@ -19,15 +21,18 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
+#include <c10/core/Stream.h>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "hooks/device.h"
 #include "hooks/host_tier.h"
 #include "planner/units.h"
 
@@ -46,7 +51,10 @@ struct Weight {
   c10::weak_intrusive_ptr<c10::StorageImpl> identity;
   std::shared_ptr<SpillSlot> slot;  // nullptr: it is here
   int pins = 0;                     // ops that run on it
-  bool exposed = false;             // Python has it: it stays
+  bool exposed = false;             // others have its address: it stays
+  // Of a device with streams: the one that uses it, from its first use on.
+  std::optional<c10::Stream> stream;
+  bool was_away = false;  // its memory is of that stream
   // Of its uses, numbers within this round (from one begin of a forward pass to
   // the next) and within the last.
   std::vector<int64_t> uses;
@@ -70,8 +78,8 @@ class Weights {
   // The same without a word: the runtime has stepped aside, or this is a child
   // of fork, which has no copy threads.
   void Retire() { is_on_ = false; }
-  // Also brings everything back, because the tier goes.
-  void LeaveTier(const std::string& why);
+  // Brings everything back and forgets it, because the tier goes.
+  void LeaveTier();
 
   // `tensor` is an input or output of an op of the program: takes it on if it
   // is to be managed.
@@ -80,20 +88,21 @@ class Weights {
   // stay away, and the op raises.
   std::shared_ptr<Weight> Pin(const c10::Storage& storage);
   void Unpin(Weight* weight) { --weight->pins; }
+  // Of one that was pinned.
+  void Unpin(const c10::Storage& storage) { Unpin(Find(storage).get()); }
 
-  // Python is about to have its address: it stays from now on. While something
-  // is saved to a file, it does until that has ended.
+  // Python is about to have its address: it stays from now on.
   void Expose(const c10::Storage& storage);
-  void BeginSaving() { ++saving_; }
-  void EndSaving();
+  // Whether it may be away now or later.
+  bool Manages(const c10::Storage& storage) const;
 
   // An op is about to run: starts bringing back what the last round used next,
   // where there is room, or something here that it used later.
   void Prefetch();
 
-  // Lets go until `needed` bytes have gone, or nothing is left that can go.
-  // False where nothing went.
-  bool Relieve(Bytes needed);
+  // Lets go until the request finds room, or nothing is left that can go. False
+  // where nothing went.
+  bool Relieve(const Pressure& pressure);
 
   const WeightCounts& counts() const { return counts_; }
   const std::string& stopped_because() const { return stopped_because_; }
@@ -102,12 +111,13 @@ class Weights {
   std::shared_ptr<Weight> Find(const c10::Storage& storage) const;
   std::shared_ptr<Weight> Add(const c10::Storage& storage);
   void NoteUse(Weight* weight, bool is_parameter);
+  void UseHere(Weight* weight, const c10::Storage& storage);
   void BeginRound();
   bool MayGo(const Weight& weight, const c10::Storage& storage) const;
   // How far away the next use is; what is not known to come again is furthest,
   // what was used longest ago first.
   int64_t Distance(const Weight& weight) const;
-  std::shared_ptr<Weight> BestVictim() const;
+  std::shared_ptr<Weight> BestVictim(int device) const;
   // What is away and used soonest, as far as that is known.
   std::shared_ptr<Weight> NextAway() const;
   bool MakeRoomFor(const Weight& next, const c10::Storage& storage);
@@ -126,8 +136,6 @@ class Weights {
   int64_t last_round_ = 0;             // uses in the last one
   bool round_may_begin_ = false;       // a parameter was used without grad mode
   std::weak_ptr<Weight> coming_;       // on its way back, or there, unasked
-  int saving_ = 0;
-  std::vector<std::weak_ptr<Weight>> exposed_to_save_;
   WeightCounts counts_;
 };
 

@@ -26,6 +26,8 @@ SHAPES = {
     "full": Shape(layers=6, width=256, heads=4, batch=8, length=192),
 }
 
+FOREACH = {None: None, "yes": True, "no": False}
+
 
 class Attention(nn.Module):
     def __init__(self, shape: Shape) -> None:
@@ -100,7 +102,9 @@ def evaluate(model: GPT, text: Tensor, shape: Shape, device: str) -> float:
 
 def train(args: argparse.Namespace) -> None:
     shape = SHAPES[args.size]
-    shape = dataclasses.replace(shape, batch=args.batch or shape.batch)
+    shape = dataclasses.replace(
+        shape, batch=args.batch or shape.batch, width=args.width or shape.width
+    )
     text = standard_library_text()
     held_out = len(text) // 10
     training, validation = text[:-held_out], text[-held_out:]
@@ -108,7 +112,9 @@ def train(args: argparse.Namespace) -> None:
     if args.checkpoint:
         for block in model.blocks:
             checkpointed(block)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=1e-3, weight_decay=0.1, foreach=FOREACH[args.foreach]
+    )
     log = Log()
     for step in range(args.steps):
         log.begin()
@@ -134,4 +140,11 @@ if __name__ == "__main__":
         "--accumulate", type=int, default=1, help="passes per optimizer step"
     )
     p.add_argument("--evaluate-every", type=int, default=5)
+    p.add_argument("--width", type=int, default=None, help="default that of the size")
+    p.add_argument(
+        "--foreach",
+        choices=["yes", "no"],
+        default=None,
+        help="whether the optimizer works on lists; PyTorch's default else",
+    )
     train(start(p))

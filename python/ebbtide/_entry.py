@@ -13,6 +13,7 @@ import ctypes
 import functools
 import os
 import sys
+import threading
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -76,12 +77,11 @@ def _open_core() -> None:
 def _announce_addresses(core: ctypes.CDLL) -> None:
     """Has the core told before Python gets the address of a tensor's bytes.
 
-    Weights that are away are brought back for it and stay from then on, or,
-    while torch.save runs, until it has ended.
+    Weights that are away are brought back for it and stay from then on.
     """
     torch: Any = sys.modules["torch"]
-    core.ebbtide_expose.argtypes = [ctypes.c_void_p]
-    core.ebbtide_expose.restype = None
+    for name in ("expose", "hold", "release", "moves"):
+        getattr(core, f"ebbtide_{name}").argtypes = [ctypes.c_void_p]
     storage_of = torch.Tensor.untyped_storage
 
     def announced(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,28 +89,75 @@ def _announce_addresses(core: ctypes.CDLL) -> None:
         def access(self: Any, *args: Any, **kwargs: Any) -> Any:
             # Wrapped and fake tensors have no storage that anyone could name.
             with contextlib.suppress(RuntimeError, NotImplementedError):
-                if self.device.type == "cpu" and self.layout is torch.strided:
+                if self.device.type in ("cpu", "cuda") and self.layout is torch.strided:
                     core.ebbtide_expose(storage_of(self)._cdata)
             return plain(self, *args, **kwargs)
 
         return access
 
-    for name in ("untyped_storage", "data_ptr", "numpy", "__dlpack__"):
+    for name in ("data_ptr", "numpy", "__dlpack__"):
         setattr(torch.Tensor, name, announced(getattr(torch.Tensor, name)))
     # A function, not a method: its first argument is the tensor.
     torch.to_dlpack = announced(torch.to_dlpack)
     torch.utils.dlpack.to_dlpack = torch.to_dlpack
-    save = torch.save
+    _hold_what_is_saved(core, announced(storage_of))
 
-    @functools.wraps(save)
-    def saving(*args: Any, **kwargs: Any) -> None:
-        core.ebbtide_saving(1)
-        try:
-            save(*args, **kwargs)
-        finally:
-            core.ebbtide_saving(0)
 
-    torch.save = saving
+def _hold_what_is_saved(core: ctypes.CDLL, exposed_storage: Callable[..., Any]) -> None:
+    """While torch.save runs weights are here one at a time, as they are written.
+
+    `exposed_storage` is what Tensor.untyped_storage becomes outside of it.
+    """
+    torch: Any = sys.modules["torch"]
+    thread = threading.local()
+    storage, writer = torch.UntypedStorage, torch._C.PyTorchFileWriter
+    storage_of, address_of = torch.Tensor.untyped_storage, storage.data_ptr
+
+    def saves() -> bool:
+        return getattr(thread, "saves", 0) > 0
+
+    def untyped_storage(self: Any) -> Any:
+        return storage_of(self) if saves() else exposed_storage(self)
+
+    def data_ptr(self: Any) -> Any:
+        # Asked for to see what lies at one place under two types; what has 0 is
+        # left out. Addresses of what comes and goes meanwhile would tell it wrong.
+        if saves() and core.ebbtide_moves(self._cdata):
+            return 0
+        return address_of(self)
+
+    def held(plain: Callable[..., Any], position: int) -> Callable[..., Any]:
+        @functools.wraps(plain)
+        def read(*args: Any, **kwargs: Any) -> Any:
+            bytes_of = args[position] if position < len(args) else None
+            if not isinstance(bytes_of, storage):
+                return plain(*args, **kwargs)
+            is_held = core.ebbtide_hold(bytes_of._cdata)
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                if is_held:
+                    core.ebbtide_release(bytes_of._cdata)
+
+        return read
+
+    def saving(plain: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(plain)
+        def save(*args: Any, **kwargs: Any) -> None:
+            thread.saves = getattr(thread, "saves", 0) + 1
+            try:
+                plain(*args, **kwargs)
+            finally:
+                thread.saves -= 1
+
+        return save
+
+    torch.Tensor.untyped_storage = functools.wraps(storage_of)(untyped_storage)
+    storage.data_ptr = functools.wraps(address_of)(data_ptr)
+    storage._write_file = held(storage._write_file, 0)
+    storage.copy_ = held(storage.copy_, 1)
+    writer.write_record = held(writer.write_record, 2)
+    torch.save = saving(torch.save)
 
 
 def _library() -> Path:

@@ -287,7 +287,8 @@ class Kernel : public c10::OperatorKernel {
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   Stack* stack) {
     const Values inputs = Last(*stack, op.schema().arguments().size());
-    if (depth > 0 || !enabled || IsTransfer(info_, inputs)) {
+    if (depth > 0 || !enabled || IsTransfer(info_, inputs) ||
+        IsLoop(info_, inputs)) {
       original_.callBoxed(op, keys, stack);
       return;
     }

@@ -1,10 +1,12 @@
 #include "tests/cudasim/exact_op.h"
 
 #include <ATen/core/enum_tag.h>
+#include <ATen/native/ForeachUtils.h>
 
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 namespace cudasim {
 namespace {
@@ -123,12 +125,26 @@ OpInfo InfoOf(const c10::OperatorHandle& op) {
   OpInfo info{.op = op, .name = c10::toString(op.operator_name())};
   info.rule = RuleFor(name);
   info.transfer = name == "aten::copy_";
+  // Copies of lists have a test of their own.
+  info.foreach = name.rfind("aten::_foreach_", 0) == 0 &&
+                 name.rfind("aten::_foreach_copy", 0) != 0;
   info.dynamic_index = OpsThatIndex().count(name) > 0;
   info.seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   info.generator = GeneratorArgument(op.schema());
   if (info.generator < 0 && info.seeded) FindGeneratorOverload(&info);
   Treat(&info);
   return info;
+}
+
+bool IsLoop(const OpInfo& info, c10::ArrayRef<c10::IValue> inputs) {
+  if (!info.foreach) return false;
+  std::vector<std::vector<at::Tensor>> lists;
+  for (const c10::IValue& input : inputs) {
+    if (input.isTensorList()) lists.push_back(input.toTensorVector());
+  }
+  const std::vector<at::TensorList> all(lists.begin(), lists.end());
+  return !lists.empty() && !lists[0].empty() &&
+         !at::native::can_use_fast_route(all);
 }
 
 }  // namespace cudasim

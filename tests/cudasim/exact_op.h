@@ -33,6 +33,7 @@ struct OpInfo {
   std::string refusal;         // why, where it is refused
   Rule rule = nullptr;         // null: the op's own CPU kernel
   bool transfer = false;       // copies between any two devices
+  bool foreach = false;        // may be a loop over ops (IsLoop)
   bool dynamic_index = false;  // its shape depends on data if a mask indexes
   bool seeded = false;         // may draw random numbers
   int generator = -1;          // which argument is one
@@ -47,6 +48,11 @@ struct OpInfo {
 };
 
 OpInfo InfoOf(const c10::OperatorHandle& op);
+
+// Whether the call is a loop over ops on single tensors, as PyTorch's
+// `_foreach_` ops are for lists that their own kernels do not take: each of
+// those is looked at for itself.
+bool IsLoop(const OpInfo& info, c10::ArrayRef<c10::IValue> inputs);
 
 // exact_rules.cc; null where the op's own CPU kernel serves.
 Rule RuleFor(const std::string& name);

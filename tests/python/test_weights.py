@@ -2,9 +2,10 @@
 
 import pytest
 
-from programs.weights import STATE_BYTES
+from programs.weights import ON_CPU
 from same import SPILL, Outcome, Zygote
 
+STATE_BYTES = ON_CPU.state_bytes
 THIRD = {
     "EBBTIDE_BUDGET": f"{STATE_BYTES // 3}B",
     "EBBTIDE_SPILL_DIR": str(SPILL),

@@ -5,6 +5,7 @@ Results are noted as copies: who asks for the address of a weight keeps it here.
 
 import copy
 import ctypes
+import dataclasses
 import io
 import os
 from collections.abc import Callable
@@ -18,17 +19,34 @@ from programs.trial import WIDTH, Trial, data
 
 # mypy: disallow-untyped-calls=False, warn-return-any=False
 
-LAYERS = 8
 STEPS = 4
-# Of parameters, gradients and two moments.
-STATE_BYTES = 4 * LAYERS * WIDTH * WIDTH * 4
+
+
+@dataclasses.dataclass
+class Shape:
+    layers: int
+    width: int
+    device: str
+
+    @property
+    def state_bytes(self) -> int:
+        """Of parameters, gradients and two moments."""
+        return 4 * self.layers * self.width * self.width * 4
+
+
+ON_CPU = Shape(8, WIDTH, "cpu")
+# PyTorch's allocator reserves pieces of 2 and 20 MiB.
+ON_CUDA = Shape(16, 512, "cuda")
+shape = ON_CPU
 
 
 class Network(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(5)
-        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS))
+        layers = (nn.Linear(shape.width, shape.width) for _ in range(shape.layers))
+        self.layers = nn.ModuleList(layers)
+        self.to(shape.device)
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
@@ -42,18 +60,19 @@ class Network(nn.Module):
 
 
 def backward(model: Network, step: int) -> None:
-    model(data(32, WIDTH, seed=step)).pow(2).mean().backward()
+    rows = data(32, shape.width, seed=step).to(shape.device)
+    model(rows).pow(2).mean().backward()
 
 
 def note(t: Trial, label: str, model: nn.Module) -> None:
     for name, value in model.state_dict().items():
-        t.note(f"{label} {name}", value.clone())
+        t.note(f"{label} {name}", value.clone().cpu())
 
 
 def note_moments(t: Trial, optimizer: torch.optim.Optimizer) -> None:
     for number, state in optimizer.state_dict()["state"].items():
         for name, value in state.items():
-            t.note(f"moments {number} {name}", value.clone())
+            t.note(f"moments {number} {name}", value.clone().cpu())
 
 
 def run(
@@ -71,7 +90,8 @@ def run(
         for part in range(passes):
             backward(model, 10 * step + part)
         if clip:
-            t.note(f"norm {step}", nn.utils.clip_grad_norm_(model.parameters(), 1e-3))
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+            t.note(f"norm {step}", norm.cpu())
         optimizer.step()
         optimizer.zero_grad(set_to_none=to_none)
         after(step, model, optimizer)
