@@ -68,15 +68,17 @@ bool IsPacked(const c10::IValue& value, size_t places) {
          value.toTensor().size(0) == static_cast<int64_t>(places);
 }
 
-// Whether a `_foreach_` op takes the lists one by one (ForeachUtils.h).
+// Whether a `_foreach_` op takes the lists one by one (ForeachUtils.h). Lists
+// of several lengths are for the op to refuse.
 bool GoesOneByOne(c10::ArrayRef<c10::IValue> arguments) {
+  if (!PlacesOf(arguments)) return false;
   std::vector<std::vector<at::Tensor>> lists;
   for (const c10::IValue& value : arguments) {
     if (value.isTensorList()) lists.push_back(value.toTensorVector());
+    if (value.isTensorList() && lists.back().empty()) return false;
   }
-  const std::vector<at::TensorList> views(lists.begin(), lists.end());
-  if (views.empty() || views[0].empty()) return false;
-  return !at::native::can_use_fast_route(views);
+  return !at::native::can_use_fast_route(
+      std::vector<at::TensorList>(lists.begin(), lists.end()));
 }
 
 // Of what can be managed, at one place of all lists.

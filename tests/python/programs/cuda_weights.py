@@ -123,3 +123,7 @@ def every_list_op(t: Trial) -> None:
             parts = [part for values in [*lists, made] for part in values]
             tensors = [part.cpu() for part in parts if isinstance(part, Tensor)]
             t.note(str(op), len(tensors), *tensors)
+        try:
+            torch._foreach_add(lists[0], lists[0][1:])
+        except RuntimeError as error:
+            t.note("two lengths", str(error).splitlines()[0])
