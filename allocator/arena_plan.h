@@ -1,0 +1,77 @@
+// Where each request of a step is to lie, and what has to be over before.
+//
+// A step is phases (forward, backward, optimizer, ...), each a list of requests
+// in the order in which they come. Each request has a *slot*: the addresses
+// that the plan gave it. Slots may share addresses where the plan has one over
+// before the other is asked for; the one asked for last before a slot, at any
+// of its addresses, precedes it. Steps follow each other, so the last slots of
+// a step precede the first of the next.
+#ifndef EBBTIDE_ALLOCATOR_ARENA_PLAN_H_
+#define EBBTIDE_ALLOCATOR_ARENA_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+struct PlannedRequest {
+  Bytes size{};        // as asked for
+  int stream = 0;      // number of the one it is asked for on
+  int64_t offset = 0;  // of its slot
+};
+
+using PlannedPhase = std::vector<PlannedRequest>;
+
+class ArenaPlan {
+ public:
+  struct Slot {
+    Bytes size{};
+    int stream = 0;
+    int64_t offset = 0;
+    int64_t end = 0;  // offset + size, rounded up to kArenaGrain
+    int site = 0;     // of its offset
+    // Half-open, in `preceding`.
+    int first_preceding = 0;
+    int last_preceding = 0;
+    // A slot of another stream comes next at some of its addresses.
+    bool is_awaited = false;
+  };
+
+  // InvalidArgument, naming phase and request, where a size is not positive, an
+  // offset is negative or not a multiple of kArenaGrain, or a stream negative.
+  // O(n log n) for n requests.
+  static absl::StatusOr<ArenaPlan> Make(absl::Span<const PlannedPhase> phases);
+
+  absl::Span<const Slot> slots() const { return slots_; }
+  absl::Span<const int> PrecedingOf(const Slot& slot) const {
+    return absl::MakeConstSpan(preceding_)
+        .subspan(slot.first_preceding,
+                 slot.last_preceding - slot.first_preceding);
+  }
+  int phases() const { return static_cast<int>(begins_.size()) - 1; }
+  // The first slot of the phase; of phases(): how many slots there are.
+  int BeginOf(int phase) const { return begins_[phase]; }
+  // Distinct offsets, by site, ascending.
+  absl::Span<const int64_t> sites() const { return sites_; }
+  Bytes height() const { return height_; }
+
+ private:
+  void FindSites();
+  void FindPreceding();
+
+  std::vector<Slot> slots_;
+  std::vector<int> preceding_;
+  std::vector<int> begins_;
+  std::vector<int64_t> sites_;
+  Bytes height_{};
+};
+
+inline constexpr int64_t kArenaGrain = 512;
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_ARENA_PLAN_H_

@@ -1,0 +1,125 @@
+// Serves requests from the addresses that a plan chose, and never two live
+// blocks from the same ones.
+//
+// Requests come as they come: the program is not bound to the plan. A request
+// is taken for the next one of the plan if it has its size and stream, or for
+// one of the few behind that, which are then *skipped*. It is served from its
+// slot if nothing is live there. Anything else is served from a *fallback*
+// behind the planned addresses, and counted: nothing is ever given twice.
+//
+// That nothing is live at a slot is known without looking at all blocks. Each
+// slot that comes up, served or not, is asked which of those that precede it
+// are live; they are *late* from then on, until they are freed. So what is live
+// at a slot's addresses is a preceding slot, or late. Late ones are looked
+// through one by one, and where there are more than a few of them nothing is
+// planned.
+//
+// Memory of one stream is used by another only behind what the first has queued
+// (ArenaOrder); fallback blocks stay with their stream. Where every request
+// is as planned, the calls of ArenaOrder are those that the plan's own changes
+// of stream take, and with one stream there are none.
+//
+// Thread-safe: one mutex, taken once per call. Constant time, but for late
+// blocks and skipped requests; freeing allocates nothing.
+#ifndef EBBTIDE_ALLOCATOR_PLANNED_ARENA_H_
+#define EBBTIDE_ALLOCATOR_PLANNED_ARENA_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "allocator/arena_plan.h"
+#include "allocator/tlsf.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+// Orders streams, by their numbers. Called under the arena's mutex.
+class ArenaOrder {
+ public:
+  virtual ~ArenaOrder() = default;
+  // Remembers what is queued on the stream now as the end of the slot's use.
+  virtual absl::Status NoteEnd(int slot, int stream) = 0;
+  // What is queued on the stream from now on runs behind that end.
+  virtual absl::Status RunBehind(int slot, int stream) = 0;
+  // The same behind what is queued on any stream now.
+  virtual absl::Status RunBehindAll(int stream) = 0;
+};
+
+struct ArenaCounts {
+  int64_t planned = 0;  // requests served from their slots
+  int64_t fallback = 0;
+  int64_t refused = 0;     // the fallback had no room, either
+  int64_t unexpected = 0;  // requests that are not among the next of the plan
+  int64_t occupied = 0;    // whose slot has something live, or unordered
+  int64_t skipped = 0;     // of the plan, that did not come
+  int64_t fallback_bytes = 0;  // live now
+  int64_t fallback_peak = 0;
+};
+
+class PlannedArena {
+ public:
+  // Addresses [base, base + height of the plan + fallback). `order` outlives
+  // this; nullptr where all requests are of one stream.
+  PlannedArena(ArenaPlan plan, char* base, Bytes fallback, ArenaOrder* order);
+  PlannedArena(const PlannedArena&) = delete;
+  PlannedArena& operator=(const PlannedArena&) = delete;
+
+  // The phase begins: what was planned of those before it and has not come is
+  // skipped. A phase that is not behind the current one begins another step.
+  void BeginPhase(int phase);
+
+  // A block of `size` bytes (positive) for work on the stream; nullptr where
+  // there is no room for it.
+  void* Allocate(Bytes size, int stream);
+
+  // False, and nothing is done, where no block of this arena begins there.
+  bool Free(void* block);
+
+  ArenaCounts counts() const;
+
+ private:
+  // How a slot came up last.
+  enum class Turn : char { kNever, kServed, kNotServed };
+
+  int Match(Bytes size, int stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SkipTo(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ComeUp(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MarkLate(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool MeetsLate(const ArenaPlan::Slot& slot) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool RunsBehindPreceding(const ArenaPlan::Slot& slot)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FreeSlot(int64_t offset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FreeFallback(int64_t offset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void* FallBack(Bytes size, int stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Grow(Bytes size, int stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const ArenaPlan plan_;
+  char* const base_;
+  ArenaOrder* const order_;
+  const int64_t fallback_begin_;
+  const int64_t fallback_end_;
+  absl::flat_hash_map<int64_t, int> site_at_;  // constant
+
+  mutable absl::Mutex mutex_;
+  int cursor_ ABSL_GUARDED_BY(mutex_) = 0;
+  int phase_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Turn> turns_ ABSL_GUARDED_BY(mutex_);      // by slot
+  std::vector<char> is_live_ ABSL_GUARDED_BY(mutex_);    // by slot
+  std::vector<int> live_at_ ABSL_GUARDED_BY(mutex_);     // slot by site, or -1
+  std::vector<char> is_late_ ABSL_GUARDED_BY(mutex_);    // by slot
+  std::vector<int> late_ ABSL_GUARDED_BY(mutex_);        // those
+  std::vector<Tlsf> fallbacks_ ABSL_GUARDED_BY(mutex_);  // by stream
+  // Pieces of the fallback that have been given to streams, and to which.
+  int64_t pieces_end_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int> stream_of_piece_ ABSL_GUARDED_BY(mutex_);
+  ArenaCounts counts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_PLANNED_ARENA_H_
