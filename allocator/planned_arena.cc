@@ -40,7 +40,7 @@ PlannedArena::PlannedArena(ArenaPlan plan, char* base, Bytes fallback,
 }
 
 void PlannedArena::BeginPhase(int phase) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   if (phase <= phase_) {
     SkipTo(static_cast<int>(plan_.slots().size()));
     cursor_ = 0;
@@ -111,7 +111,7 @@ bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
 }
 
 void* PlannedArena::Allocate(Bytes size, int stream) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   const int index = Match(size, stream);
   if (index < 0) {
     ++counts_.unexpected;
@@ -133,7 +133,7 @@ void* PlannedArena::Allocate(Bytes size, int stream) {
 }
 
 bool PlannedArena::Free(void* block) {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   const int64_t offset = static_cast<char*>(block) - base_;
   if (offset < 0 || offset >= fallback_end_) return false;
   return offset < fallback_begin_ ? FreeSlot(offset) : FreeFallback(offset);
@@ -198,7 +198,7 @@ bool PlannedArena::Grow(Bytes size, int stream) {
 }
 
 ArenaCounts PlannedArena::counts() const {
-  absl::MutexLock lock(&mutex_);
+  std::lock_guard lock(mutex_);
   return counts_;
 }
 

@@ -25,12 +25,11 @@
 #define EBBTIDE_ALLOCATOR_PLANNED_ARENA_H_
 
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "allocator/arena_plan.h"
 #include "allocator/tlsf.h"
 #include "planner/units.h"
@@ -85,18 +84,16 @@ class PlannedArena {
   // How a slot came up last.
   enum class Turn : char { kNever, kServed, kNotServed };
 
-  int Match(Bytes size, int stream) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SkipTo(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool ComeUp(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void MarkLate(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool MeetsLate(const ArenaPlan::Slot& slot) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool RunsBehindPreceding(const ArenaPlan::Slot& slot)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool FreeSlot(int64_t offset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool FreeFallback(int64_t offset) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void* FallBack(Bytes size, int stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Grow(Bytes size, int stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int Match(Bytes size, int stream) const;
+  void SkipTo(int slot);
+  bool ComeUp(int slot);
+  void MarkLate(int slot);
+  bool MeetsLate(const ArenaPlan::Slot& slot) const;
+  bool RunsBehindPreceding(const ArenaPlan::Slot& slot);
+  bool FreeSlot(int64_t offset);
+  bool FreeFallback(int64_t offset);
+  void* FallBack(Bytes size, int stream);
+  bool Grow(Bytes size, int stream);
 
   const ArenaPlan plan_;
   char* const base_;
@@ -105,19 +102,20 @@ class PlannedArena {
   const int64_t fallback_end_;
   absl::flat_hash_map<int64_t, int> site_at_;  // constant
 
-  mutable absl::Mutex mutex_;
-  int cursor_ ABSL_GUARDED_BY(mutex_) = 0;
-  int phase_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<Turn> turns_ ABSL_GUARDED_BY(mutex_);      // by slot
-  std::vector<char> is_live_ ABSL_GUARDED_BY(mutex_);    // by slot
-  std::vector<int> live_at_ ABSL_GUARDED_BY(mutex_);     // slot by site, or -1
-  std::vector<char> is_late_ ABSL_GUARDED_BY(mutex_);    // by slot
-  std::vector<int> late_ ABSL_GUARDED_BY(mutex_);        // those
-  std::vector<Tlsf> fallbacks_ ABSL_GUARDED_BY(mutex_);  // by stream
+  // Everything below, and what the private functions do, is under it.
+  mutable std::mutex mutex_;
+  int cursor_ = 0;
+  int phase_ = 0;
+  std::vector<Turn> turns_;      // by slot
+  std::vector<char> is_live_;    // by slot
+  std::vector<int> live_at_;     // slot by site, or -1
+  std::vector<char> is_late_;    // by slot
+  std::vector<int> late_;        // those
+  std::vector<Tlsf> fallbacks_;  // by stream
   // Pieces of the fallback that have been given to streams, and to which.
-  int64_t pieces_end_ ABSL_GUARDED_BY(mutex_);
-  std::vector<int> stream_of_piece_ ABSL_GUARDED_BY(mutex_);
-  ArenaCounts counts_ ABSL_GUARDED_BY(mutex_);
+  int64_t pieces_end_;
+  std::vector<int> stream_of_piece_;
+  ArenaCounts counts_;
 };
 
 }  // namespace ebbtide
