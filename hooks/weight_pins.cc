@@ -54,6 +54,9 @@ void Guarded(Weights* weights, Work work) {
     const RuntimeLock lock;
     const Busy busy;
     work();
+  } catch (const c10::Error& error) {
+    const RuntimeLock lock;
+    weights->Stop(error.what_without_backtrace());
   } catch (const std::exception& error) {
     const RuntimeLock lock;
     weights->Stop(error.what());

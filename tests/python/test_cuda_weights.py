@@ -44,7 +44,7 @@ def moved(process: Zygote, name: str, schedule: str, budget: int = BUDGET) -> Ou
     "name",
     [
         *("loops", "lists", "fused", "accumulated", "momentum", "tied"),
-        *("averaged", "saved", "mixed_lists", "on_two_streams"),
+        *("averaged", "saved", "mixed_lists", "scaled", "on_two_streams"),
     ],
 )
 def test_three_times_the_budget_trains(

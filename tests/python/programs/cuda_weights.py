@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.amp.grad_scaler import GradScaler
 
 from programs import weights
 from programs.cuda_cases import on_device
-from programs.trial import Trial
+from programs.trial import Trial, data
 
 # mypy: disallow-untyped-calls=False
 
@@ -46,6 +47,25 @@ def mixed_lists(t: Trial) -> None:
         return torch.optim.AdamW(known, foreach=True)
 
     weights.run(t, make)
+
+
+@on_device
+def scaled(t: Trial) -> None:
+    """Gradients are unscaled as one list, which says whether any is not finite."""
+    model = weights.Network()
+    optimizer = torch.optim.AdamW(model.parameters())
+    scaler = GradScaler("cuda", init_scale=2.0**8, growth_interval=2)
+    for step in range(weights.STEPS):
+        rows = data(32, weights.shape.width, seed=step).to("cuda")
+        loss = model(rows).pow(2).mean()
+        if step == 2:
+            loss = loss * float("inf")
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        t.note(f"scale {step}", scaler.get_scale())
+    weights.note(t, "end", model)
 
 
 @on_device
