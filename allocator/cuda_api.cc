@@ -115,24 +115,28 @@ absl::StatusCode CodeOf(cudaError_t error) {
 
 }  // namespace
 
+absl::StatusOr<CudaRuntimeLibrary> FindCudaRuntime() {
+  for (const char* name : {"libcudart.so.13", "libcudart.so.12"}) {
+    void* const library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    if (library != nullptr) return CudaRuntimeLibrary{library, name};
+  }
+  return absl::FailedPreconditionError(
+      "no CUDA runtime is loaded (libcudart.so.13 or libcudart.so.12)");
+}
+
 absl::StatusOr<const CudaApi*> CudaApi::Loaded() {
   static std::mutex mutex;
   static const CudaApi* loaded = nullptr;
   std::lock_guard lock(mutex);
   if (loaded != nullptr) return loaded;
-  for (const char* name : {"libcudart.so.13", "libcudart.so.12"}) {
-    void* const library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
-    if (library == nullptr) continue;
-    // Held for ever: who unloads the runtime must not take these along.
-    CudaApi api = {};
-    if (const char* missing = FindAll(library, &api)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(name, " has no ", missing));
-    }
-    return loaded = new CudaApi(Persistent(api));
+  const auto runtime = FindCudaRuntime();
+  if (!runtime.ok()) return runtime.status();
+  CudaApi api = {};
+  if (const char* missing = FindAll(runtime->handle, &api)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(runtime->name, " has no ", missing));
   }
-  return absl::FailedPreconditionError(
-      "no CUDA runtime is loaded (libcudart.so.13 or libcudart.so.12)");
+  return loaded = new CudaApi(Persistent(api));
 }
 
 absl::Status CudaStatus(const CudaApi& api, cudaError_t result,

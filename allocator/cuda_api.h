@@ -17,12 +17,20 @@
 
 namespace ebbtide {
 
+// The CUDA runtime that is in the process: libcudart.so.13, or .so.12. It is
+// held for ever, so that who unloads it does not take its functions along.
+// FailedPrecondition if there is none, which may change when torch is loaded.
+struct CudaRuntimeLibrary {
+  void* handle;
+  const char* name;
+};
+absl::StatusOr<CudaRuntimeLibrary> FindCudaRuntime();
+
 // Each member is the function of that name, as CUDA documents it.
 struct CudaApi {
-  // Those of the libcudart.so.13, or .so.12, that is in the process; they stay
-  // valid for ever. FailedPrecondition if there is none, which may change when
-  // torch is loaded, or if a function is missing in it. A call that fails is
-  // made once more: what passes by itself costs the program nothing.
+  // Those of FindCudaRuntime, valid for ever. FailedPrecondition as that, or if
+  // a function is missing in it. A call that fails is made once more: what
+  // passes by itself costs the program nothing.
   static absl::StatusOr<const CudaApi*> Loaded();
 
   decltype(&cudaPeekAtLastError) peek_at_last_error;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "allocator/cuda_api.h"
 
 namespace ebbtide {
 namespace {
@@ -59,24 +60,20 @@ absl::StatusOr<const CudaDriver*> CudaDriver::Loaded() {
   static const CudaDriver* loaded = nullptr;
   std::lock_guard lock(mutex);
   if (loaded != nullptr) return loaded;
-  for (const char* name : {"libcudart.so.13", "libcudart.so.12"}) {
-    void* const library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
-    if (library == nullptr) continue;
-    const auto get = reinterpret_cast<GetEntryPoint>(
-        dlsym(library, "cudaGetDriverEntryPointByVersion"));
-    if (get == nullptr) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(name, " has no cudaGetDriverEntryPointByVersion"));
-    }
-    CudaDriver driver = {};
-    if (const char* missing = FindAll(get, &driver)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the CUDA driver has no ", missing));
-    }
-    return loaded = new CudaDriver(driver);
+  const auto runtime = FindCudaRuntime();
+  if (!runtime.ok()) return runtime.status();
+  const auto get = reinterpret_cast<GetEntryPoint>(
+      dlsym(runtime->handle, "cudaGetDriverEntryPointByVersion"));
+  if (get == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        runtime->name, " has no cudaGetDriverEntryPointByVersion"));
   }
-  return absl::FailedPreconditionError(
-      "no CUDA runtime is loaded (libcudart.so.13 or libcudart.so.12)");
+  CudaDriver driver = {};
+  if (const char* missing = FindAll(get, &driver)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the CUDA driver has no ", missing));
+  }
+  return loaded = new CudaDriver(driver);
 }
 
 absl::Status DriverStatus(const CudaDriver& driver, CUresult result,

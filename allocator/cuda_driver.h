@@ -14,8 +14,8 @@ namespace ebbtide {
 
 // Each member is the function of that name, as CUDA documents it.
 struct CudaDriver {
-  // They stay valid for ever. FailedPrecondition if no runtime is in the
-  // process, which may change when torch is loaded, or a function is missing.
+  // They stay valid for ever. FailedPrecondition as FindCudaRuntime, or if a
+  // function is missing.
   static absl::StatusOr<const CudaDriver*> Loaded();
 
   decltype(&cuMemGetAllocationGranularity) granularity;
