@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   ebbtide::AddFitCommand(app, &exit);
   ebbtide::AddTimelineCommand(app, &exit);
   ebbtide::AddExplainCommand(app, &exit);
+  ebbtide::AddReplayCommand(app, &exit);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -1,0 +1,95 @@
+// RMM's pool: cpp/include/rmm/mr/detail/stream_ordered_memory_resource.hpp and
+// pool_memory_resource.hpp tell the order of steps.
+#include <algorithm>
+#include <map>
+
+#include "allocator/replay/policy.h"
+#include "planner/check.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr int64_t kAlignment = 256;
+
+using Holes = std::map<int64_t, int64_t>;  // sizes by address
+
+void Insert(Holes* holes, int64_t address, int64_t size) {
+  auto hole = holes->emplace(address, size).first;
+  const auto above = std::next(hole);
+  if (above != holes->end() && address + size == above->first) {
+    hole->second += above->second;
+    holes->erase(above);
+  }
+  if (hole == holes->begin()) return;
+  const auto below = std::prev(hole);
+  if (below->first + below->second != address) return;
+  below->second += hole->second;
+  holes->erase(hole);
+}
+
+// The smallest that is large enough, the lowest of those.
+Holes::iterator BestOf(Holes* holes, int64_t size) {
+  auto best = holes->end();
+  for (auto hole = holes->begin(); hole != holes->end(); ++hole) {
+    if (hole->second < size) continue;
+    if (best == holes->end() || hole->second < best->second) best = hole;
+  }
+  return best;
+}
+
+class RmmPool : public ReplayPolicy {
+ public:
+  int64_t Allocate(int64_t size, int stream) override {
+    size = (size + kAlignment - 1) / kAlignment * kAlignment;
+    Holes& mine = holes_[stream];
+    if (const auto own = BestOf(&mine, size); own != mine.end()) {
+      return Take(&mine, own, &mine, size, stream);
+    }
+    for (auto& [other, holes] : holes_) {
+      const auto hole = BestOf(&holes, size);
+      if (hole != holes.end()) return Take(&holes, hole, &mine, size, stream);
+    }
+    for (auto& [other, holes] : holes_) {
+      if (other == stream) continue;
+      for (const auto& [address, room] : holes) Insert(&mine, address, room);
+      holes.clear();
+      const auto hole = BestOf(&mine, size);
+      if (hole != mine.end()) return Take(&mine, hole, &mine, size, stream);
+    }
+    const int64_t room = std::max(size, reserved());
+    const auto hole = mine.emplace(Segment(room), room).first;
+    return Take(&mine, hole, &mine, size, stream);
+  }
+
+  void Free(int64_t address) override {
+    const auto found = taken_.find(address);
+    EBBTIDE_CHECK(found != taken_.end());
+    Insert(&holes_[found->second.stream], address, found->second.size);
+    taken_.erase(found);
+  }
+
+ private:
+  int64_t Take(Holes* from, Holes::iterator hole, Holes* rest, int64_t size,
+               int stream) {
+    const auto [address, room] = *hole;
+    from->erase(hole);
+    if (room > size) Insert(rest, address + size, room - size);
+    taken_[address] = {size, stream};
+    return address;
+  }
+
+  struct Taken {
+    int64_t size;
+    int stream;
+  };
+  std::map<int, Holes> holes_;  // by stream
+  std::map<int64_t, Taken> taken_;
+};
+
+}  // namespace
+
+std::unique_ptr<ReplayPolicy> MakeRmmPool() {
+  return std::make_unique<RmmPool>();
+}
+
+}  // namespace ebbtide
