@@ -20,9 +20,9 @@
 namespace ebbtide {
 
 struct PlaceOptions {
-  // Of the search, each at most the buffers' number squared in work. 0: the
-  // greedy orders only. Above kMostSearched buffers it is not tried.
-  int64_t nodes = 500'000;
+  // Of the search; visits that look at much count for more. 0: the greedy
+  // orders only. Above kMostSearched buffers it is not tried.
+  int64_t nodes = 900'000;
   // The height at which to stop looking for a lower one.
   Bytes enough{};
 };

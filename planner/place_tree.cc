@@ -8,6 +8,8 @@
 namespace ebbtide {
 namespace {
 
+// So many instants of buffers that are looked at count as one node more.
+constexpr int64_t kInstantsPerNode = 2048;
 constexpr int64_t kPut = -1;  // on the trail: it was placed
 constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
 
@@ -151,13 +153,17 @@ int64_t PlaceTree::LowestEnd(absl::Span<const int> group, Last last) {
 }
 
 bool PlaceTree::SectionsFit(absl::Span<const int> group) {
+  size_t looked = 0;
   for (int id : group) {
     const int64_t from = from_[id];
+    looked += blocks_[id].sections.size();
     for (int s : blocks_[id].sections) {
       sum_[s] += blocks_[id].size;
       low_[s] = std::min(low_[s], from);
     }
   }
+  const auto cost = static_cast<int64_t>(looked) / kInstantsPerNode;
+  nodes_ = std::min(nodes_ + cost, limit_);
   bool fit = true;
   for (int id : group) {
     for (int s : blocks_[id].sections) {

@@ -27,7 +27,7 @@ class PlaceTree {
   // After kFound, by buffer, in units.
   absl::Span<const int64_t> offsets() const { return offset_; }
   int64_t Height() const;
-  // Visited by the last search.
+  // Visited by the last search; visits that look at much count for more.
   int64_t nodes() const { return nodes_; }
 
  private:
