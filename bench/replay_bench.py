@@ -27,7 +27,8 @@ ABOUT = """\
 Waste in per cent over the bound, the most bytes that are live at once. Calls: into \
 the driver in the last step. Sizes of the minimalloc traces are units of their \
 authors, so only policies without sizes of their own are shown for them; each is known \
-to fit in 1,048,576. A plan is the same in every step."""
+to fit in 1,048,576. A plan is the same in every step. native and expandable are held \
+to PyTorch's own allocator by a test, rmm-pool is not held to RMM."""
 
 
 @dataclasses.dataclass

@@ -1,7 +1,7 @@
 // Anytime branch and bound for placements. Private to the planner.
 //
 // The ideas are those of Moffitt, MiniMalloc: A Lightweight Memory Allocator
-// for Hardware-Accelerated Machine Learning, ASPLOS 2023, sections 4 and 5:
+// for Hardware-Accelerated Machine Learning, ASPLOS 2023:
 // - Canonical solutions: buffers are placed by rising offset, each as low as
 //   what lies below it lets it. Every placement can be pushed down to one.
 // - Sections: at an instant, what is not yet placed lies above the lowest

@@ -1,5 +1,6 @@
-// RMM's pool: cpp/include/rmm/mr/detail/stream_ordered_memory_resource.hpp and
-// pool_memory_resource.hpp tell the order of steps.
+// RMM's pool, after what is written of it: smallest fit in the stream's own list,
+// then another stream's, then all lists merged, then growth to twice the size.
+// Not held to RMM itself.
 #include <algorithm>
 #include <map>
 
