@@ -74,8 +74,8 @@ int64_t TakenList::LowestRoom(absl::Span<const Positions> when, int64_t size,
       int64_t top = at;
       for (const Positions& part : when) {
         for (int i = k; i < stop; ++i) {
-          const bool meets =
-              (block.from[i] < part.end) & (block.to[i] > part.begin);
+          const bool meets = std::max(block.from[i], part.begin) <
+                             std::min(block.to[i], part.end);
           top = std::max(top, meets ? block.end[i] : 0);
         }
       }
