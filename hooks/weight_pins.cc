@@ -1,6 +1,7 @@
 #include "hooks/weight_pins.h"
 
 #include <exception>
+#include <utility>
 
 #include "hooks/busy.h"
 #include "hooks/device.h"
@@ -79,10 +80,16 @@ WeightPins::WeightPins(Weights* weights, c10::ArrayRef<c10::IValue> inputs)
     if (is_of_program) {
       for (const at::Tensor& tensor : parts.tensors) weights_.Note(tensor);
     }
+    std::vector<size_t> sizes;
     for (const c10::Storage& storage : parts.storages) {
-      if (auto weight = weights_.Pin(storage)) held_.push_back(weight);
+      auto weight = weights_.Pin(storage);
+      if (weight == nullptr) continue;
+      if (weight->pins == 1) sizes.push_back(storage.nbytes());
+      held_.push_back(std::move(weight));
     }
-    if (is_of_program) weights_.Prefetch();
+    if (!is_of_program) return;
+    weights_.Reserve(Device::IndexOf(parts.storages[0]), sizes);
+    weights_.Prefetch();
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -86,6 +87,8 @@ void Weights::LeaveTier() {
   }
   weights_.clear();
   sizes_.clear();
+  reserve_.clear();
+  reserved_sizes_.clear();
 }
 
 std::shared_ptr<Weight> Weights::Find(const c10::Storage& storage) const {
@@ -239,6 +242,39 @@ bool Weights::MakeRoomFor(const Weight& next, const c10::Storage& storage) {
   return true;
 }
 
+void Weights::Reserve(int device, const std::vector<size_t>& sizes) {
+  if (!is_on_ || !Device::Get().is_async() || counts_.bytes_out == 0) return;
+  const auto sum = [](const std::vector<size_t>& all) {
+    return std::accumulate(all.begin(), all.end(), size_t{0});
+  };
+  if (sum(sizes) > sum(reserved_sizes_)) {
+    reserved_sizes_ = sizes;
+    reserve_.assign(sizes.size(), c10::Storage());
+  }
+  for (size_t i = 0; i < reserve_.size(); ++i) {
+    if (reserve_[i]) continue;
+    const Bytes needed{static_cast<int64_t>(reserved_sizes_[i])};
+    if (!Device::Get().FindsRoom(device, needed) &&
+        !Relieve({.device = device, .needed = needed})) {
+      return;
+    }
+    try {
+      reserve_[i] = Device::Get().Allocate(reserved_sizes_[i], device);
+    } catch (const c10::OutOfMemoryError&) {
+      return;  // later, then
+    }
+  }
+}
+
+bool Weights::GiveUpReserve() {
+  const auto piece =
+      std::find_if(reserve_.begin(), reserve_.end(),
+                   [](const c10::Storage& held) { return bool{held}; });
+  if (piece == reserve_.end()) return false;
+  *piece = c10::Storage();
+  return true;
+}
+
 void Weights::Prefetch() {
   if (!is_on_) return;
   const std::shared_ptr<Weight> coming = coming_.lock();
@@ -279,7 +315,7 @@ bool Weights::Relieve(const Pressure& pressure) {
     gone += Device::Get().SizeOnDevice(storage.nbytes());
     if (is_enough()) break;
   }
-  return gone > Bytes{0} || CancelPrefetch();
+  return gone > Bytes{0} || CancelPrefetch() || GiveUpReserve();
 }
 
 // Copied anew each time: who writes through a pointer is not seen, so a copy

@@ -96,12 +96,17 @@ class Weights {
   // Whether it may be away now or later.
   bool Manages(const c10::Storage& storage) const;
 
+  // An op of the program holds weights of these sizes. On a device that may
+  // refuse memory as much is reserved from now on, piece by piece: what an op
+  // reads has to come back, and an observer cannot say that it does not.
+  void Reserve(int device, const std::vector<size_t>& sizes);
+
   // An op is about to run: starts bringing back what the last round used next,
   // where there is room, or something here that it used later.
   void Prefetch();
 
-  // Lets go until the request finds room, or nothing is left that can go. False
-  // where nothing went.
+  // Lets go until the request finds room, or nothing is left that can go; then
+  // of what is reserved. False where nothing went.
   bool Relieve(const Pressure& pressure);
 
   const WeightCounts& counts() const { return counts_; }
@@ -124,6 +129,7 @@ class Weights {
   // Of what is on its way back unasked; false if nothing is.
   bool CancelPrefetch();
   bool Evict(Weight* weight);
+  bool GiveUpReserve();
   void Restore(Weight* weight, const c10::Storage& storage);
 
   bool is_on_ = false;
@@ -137,6 +143,9 @@ class Weights {
   bool round_may_begin_ = false;       // a parameter was used without grad mode
   std::weak_ptr<Weight> coming_;       // on its way back, or there, unasked
   WeightCounts counts_;
+  // Of the op that holds most: the sizes, and as much memory where there was.
+  std::vector<size_t> reserved_sizes_;
+  std::vector<c10::Storage> reserve_;
 };
 
 }  // namespace ebbtide

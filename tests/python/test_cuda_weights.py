@@ -4,8 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+import harness
 import simulator
 from programs.weights import ON_CUDA
+from run import PYTHON
+from run import run as run_program
 from same import Outcome, Zygote
 
 SCHEDULES = ("late", "race")
@@ -56,3 +59,21 @@ def test_three_times_the_budget_trains(
 def test_slices_give_what_the_whole_lists_do(process: Zygote) -> None:
     """Three segments of 2 MiB hold two lists, and ops take up to three."""
     moved(process, "every_list_op", "late", budget=6 << 20)
+
+
+def test_what_an_op_reads_finds_room_in_a_few_segments() -> None:
+    """A GPT in a third of its state, of which one segment of 20 MiB is the most."""
+    program = harness.ROOT / "tests" / "python" / "programs" / "cuda_job.py"
+    job = ["late", "gpt", "--size", "full", "--batch", "1", "--steps", "3"]
+    face = {"PYTHONPATH": f"{simulator.FACE}:{harness.JOBS}"}
+    results = []
+    for bounds in ({}, {"EBBTIDE_BUDGET": "25888085B", "EBBTIDE_WEIGHTS": "1"}):
+        done = run_program(
+            [PYTHON, program, *job], **face, **simulator.SMALL_WORKSPACES, **bounds
+        )
+        assert done.returncode == 0, done.stderr
+        results.append(simulator.trained(done.stdout))
+    (plain, _), (bounded, left) = results
+    assert bounded == plain
+    assert left["reserved_peak"] <= 25888085
+    assert (left["broken"], left["hazards"]) == (None, [])
