@@ -9,13 +9,9 @@ other. It is checked on the virtual clock alone: disks are shared.
 """
 
 import dataclasses
-import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import harness
 from harness import mib
@@ -69,35 +65,16 @@ class Row:
             yield f"{self.name}: {self.step:.3f} s, predicted {self.in_turn:.3f}"
 
 
-@dataclasses.dataclass
-class Trained:
-    hash: str
-    report: dict[str, Any]
-
-    def steps(self) -> list[float]:
-        """Seconds of each but the first two, which know no round yet, and the last."""
-        return [float(seconds) for seconds in self.report["step_times"][2:-1]]
+def train(device: str, arguments: list[str], variables: dict[str, str]) -> harness.Run:
+    if device == "cpu":
+        return harness.run(harness.job_command("gpt", arguments), variables)
+    program = [str(harness.PYTHON), str(ON_SIMULATOR), "late", "gpt"]
+    return harness.run([*program, *arguments], SIMULATED | variables)
 
 
-def train(device: str, arguments: list[str], variables: dict[str, str]) -> Trained:
-    job = str(harness.JOBS / "gpt.py")
-    command = [str(harness.PYTHON), job]
-    environment = harness.clean_environment()
-    if device == "cuda":
-        command = [str(harness.PYTHON), str(ON_SIMULATOR), "late", "gpt"]
-        environment |= SIMULATED
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
-        done = subprocess.run(
-            [*command, *arguments],
-            env={**environment, **variables, "EBBTIDE_REPORT": str(report)},
-            capture_output=True,
-            text=True,
-        )
-        found = [line for line in done.stdout.splitlines() if line.startswith("hash ")]
-        if done.returncode != 0 or len(found) != 1 or not report.exists():
-            raise harness.JobError(f"{' '.join(command)}: {done.stderr[-2000:]}")
-        return Trained(found[0], json.loads(report.read_text()))
+def steps_of(run: harness.Run) -> list[float]:
+    """Seconds of each but the first two, which know no round yet, and the last."""
+    return [float(seconds) for seconds in run.report["step_times"][2:-1]]
 
 
 def state_bytes(width: int) -> int:
@@ -131,7 +108,7 @@ def measure(device: str, foreach: str, steps: int) -> Row:
     moved = train(device, arguments, bounded)
     weights, rates = moved.report["weights"], moved.report["bandwidth"]
     out, back = (weights[f"bytes_{way}"] / steps for way in ("out", "back"))
-    unmanaged = min(plain.steps())
+    unmanaged = min(steps_of(plain))
     copies = [out / rates["out"]["planned"], back / rates["back"]["planned"]]
     return Row(
         device="simulated CUDA" if device == "cuda" else "CPU",
@@ -140,11 +117,11 @@ def measure(device: str, foreach: str, steps: int) -> Row:
         budget=budget,
         # The job's last act is to read all weights for its hash.
         peak=max(moved.report["step_peaks"][:-1]),
-        same=moved.hash == plain.hash,
+        same=moved.same_result(plain),
         out=out,
         back=back,
         unmanaged=unmanaged,
-        step=min(moved.steps()),
+        step=min(steps_of(moved)),
         at_once=max(unmanaged, *copies),
         in_turn=unmanaged + sum(copies),
     )
