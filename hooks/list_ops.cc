@@ -9,13 +9,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
-#include "hooks/busy.h"
 #include "hooks/device.h"
 #include "hooks/weight_pins.h"
 

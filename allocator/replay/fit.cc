@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "allocator/replay/holes.h"
 #include "allocator/replay/policy.h"
 #include "planner/check.h"
 
@@ -14,13 +15,11 @@ class Fit : public ReplayPolicy {
 
   int64_t Allocate(int64_t size, int stream) override {
     static_cast<void>(stream);  // one arena for all
-    auto found = holes_.end();
-    for (auto hole = holes_.begin(); hole != holes_.end(); ++hole) {
-      if (hole->second < size) continue;
-      if (found != holes_.end() && hole->second >= found->second) continue;
-      found = hole;
-      if (!best_) break;
-    }
+    auto found = best_ ? BestHole(&holes_, size)
+                       : std::find_if(holes_.begin(), holes_.end(),
+                                      [size](const auto& hole) {
+                                        return hole.second >= size;
+                                      });
     if (found == holes_.end()) found = Grow(size);
     const auto [address, room] = *found;
     holes_.erase(found);
@@ -32,23 +31,13 @@ class Fit : public ReplayPolicy {
   void Free(int64_t address) override {
     const auto block = taken_.find(address);
     EBBTIDE_CHECK(block != taken_.end());
-    auto hole = holes_.emplace(address, block->second).first;
+    AddHole(&holes_, address, block->second);
     taken_.erase(block);
-    const auto above = std::next(hole);
-    if (above != holes_.end() && address + hole->second == above->first) {
-      hole->second += above->second;
-      holes_.erase(above);
-    }
-    if (hole == holes_.begin()) return;
-    const auto below = std::prev(hole);
-    if (below->first + below->second != address) return;
-    below->second += hole->second;
-    holes_.erase(hole);
   }
 
  private:
   // A hole of that size at the end, what is free there included.
-  std::map<int64_t, int64_t>::iterator Grow(int64_t size) {
+  Holes::iterator Grow(int64_t size) {
     const int64_t top = reserved();
     auto last = holes_.empty() ? holes_.end() : std::prev(holes_.end());
     if (last == holes_.end() || last->first + last->second != top) {
@@ -60,7 +49,7 @@ class Fit : public ReplayPolicy {
   }
 
   const bool best_;
-  std::map<int64_t, int64_t> holes_;  // sizes by address
+  Holes holes_;
   std::map<int64_t, int64_t> taken_;
 };
 

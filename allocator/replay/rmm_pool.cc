@@ -1,9 +1,10 @@
-// RMM's pool, after what is written of it: smallest fit in the stream's own list,
-// then another stream's, then all lists merged, then growth to twice the size.
-// Not held to RMM itself.
+// RMM's pool, after what is written of it: smallest fit in the stream's own
+// list, then another stream's, then all lists merged, then growth to twice the
+// size. Not held to RMM itself.
 #include <algorithm>
 #include <map>
 
+#include "allocator/replay/holes.h"
 #include "allocator/replay/policy.h"
 #include "planner/check.h"
 
@@ -12,49 +13,23 @@ namespace {
 
 constexpr int64_t kAlignment = 256;
 
-using Holes = std::map<int64_t, int64_t>;  // sizes by address
-
-void Insert(Holes* holes, int64_t address, int64_t size) {
-  auto hole = holes->emplace(address, size).first;
-  const auto above = std::next(hole);
-  if (above != holes->end() && address + size == above->first) {
-    hole->second += above->second;
-    holes->erase(above);
-  }
-  if (hole == holes->begin()) return;
-  const auto below = std::prev(hole);
-  if (below->first + below->second != address) return;
-  below->second += hole->second;
-  holes->erase(hole);
-}
-
-// The smallest that is large enough, the lowest of those.
-Holes::iterator BestOf(Holes* holes, int64_t size) {
-  auto best = holes->end();
-  for (auto hole = holes->begin(); hole != holes->end(); ++hole) {
-    if (hole->second < size) continue;
-    if (best == holes->end() || hole->second < best->second) best = hole;
-  }
-  return best;
-}
-
 class RmmPool : public ReplayPolicy {
  public:
   int64_t Allocate(int64_t size, int stream) override {
     size = (size + kAlignment - 1) / kAlignment * kAlignment;
     Holes& mine = holes_[stream];
-    if (const auto own = BestOf(&mine, size); own != mine.end()) {
+    if (const auto own = BestHole(&mine, size); own != mine.end()) {
       return Take(&mine, own, &mine, size, stream);
     }
     for (auto& [other, holes] : holes_) {
-      const auto hole = BestOf(&holes, size);
+      const auto hole = BestHole(&holes, size);
       if (hole != holes.end()) return Take(&holes, hole, &mine, size, stream);
     }
     for (auto& [other, holes] : holes_) {
       if (other == stream) continue;
-      for (const auto& [address, room] : holes) Insert(&mine, address, room);
+      for (const auto& [address, room] : holes) AddHole(&mine, address, room);
       holes.clear();
-      const auto hole = BestOf(&mine, size);
+      const auto hole = BestHole(&mine, size);
       if (hole != mine.end()) return Take(&mine, hole, &mine, size, stream);
     }
     const int64_t room = std::max(size, reserved());
@@ -65,7 +40,7 @@ class RmmPool : public ReplayPolicy {
   void Free(int64_t address) override {
     const auto found = taken_.find(address);
     EBBTIDE_CHECK(found != taken_.end());
-    Insert(&holes_[found->second.stream], address, found->second.size);
+    AddHole(&holes_[found->second.stream], address, found->second.size);
     taken_.erase(found);
   }
 
@@ -74,7 +49,7 @@ class RmmPool : public ReplayPolicy {
                int stream) {
     const auto [address, room] = *hole;
     from->erase(hole);
-    if (room > size) Insert(rest, address + size, room - size);
+    if (room > size) AddHole(rest, address + size, room - size);
     taken_[address] = {size, stream};
     return address;
   }
