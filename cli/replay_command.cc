@@ -1,4 +1,4 @@
-// ebbtide replay TRACE.csv [--policy NAME] [--steps N] [--json] [-o OUT.csv]
+// ebbtide replay TRACE [--policy NAME] [--steps N] [--json] [-o OUT.csv]
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -16,6 +16,7 @@
 #include "planner/place.h"
 #include "planner/place_bound.h"
 #include "planner/place_validate.h"
+#include "planner/snapshot_trace.h"
 
 namespace ebbtide {
 namespace {
@@ -112,7 +113,9 @@ nlohmann::json ToJson(const BufferTrace& trace, const Arguments& arguments,
 Exit Run(const Arguments& arguments) {
   const absl::StatusOr<std::string> text = ReadFile(arguments.input);
   if (!text.ok()) return ExitFor(text.status());
-  const auto trace = BufferTraceFromCsv(*text, arguments.input);
+  const auto trace = IsPickle(*text)
+                         ? BufferTraceFromSnapshot(*text, arguments.input)
+                         : BufferTraceFromCsv(*text, arguments.input);
   if (!trace.ok()) return ExitFor(trace.status());
   const absl::StatusOr<Answer> answer = Answered(*trace, arguments);
   if (!answer.ok()) {
@@ -150,10 +153,10 @@ void AddReplayCommand(CLI::App& app, Exit* exit) {
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("trace", arguments->input,
-                   "id,lower,upper,size[,alignment][,gaps][,offset], or RMM's "
-                   "log")
+                   "id,lower,upper,size[,alignment][,gaps][,offset], RMM's "
+                   "log, or a memory snapshot of PyTorch")
       ->required()
-      ->type_name("TRACE.csv");
+      ->type_name("TRACE");
   command->add_option("--policy", arguments->policy,
                       "plan (the default), native, expandable, firstfit, "
                       "bestfit, rmm-pool");
