@@ -1,6 +1,5 @@
 #include "planner/snapshot_trace.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -28,7 +27,7 @@ class SnapshotReader {
     const auto* devices = Get<Pickle::List>(root, "device_traces");
     const auto* segments = Get<Pickle::List>(root, "segments");
     if (devices == nullptr || segments == nullptr) {
-      return absl::InvalidArgumentError(
+      return Wrong(
           "expected a snapshot with the lists segments and device_traces");
     }
     if (auto s = ReadDevices(*devices); !s.ok()) return s;
@@ -179,13 +178,15 @@ bool IsPickle(absl::string_view text) { return absl::StartsWith(text, "\x80"); }
 
 absl::StatusOr<BufferTrace> BufferTraceFromSnapshot(absl::string_view text,
                                                     absl::string_view name) {
+  const auto wrong = [name](const absl::Status& status) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": ", status.message()));
+  };
   absl::StatusOr<Pickle> pickle = Pickle::Parse(text);
-  absl::StatusOr<BufferTrace> trace =
-      pickle.ok() ? SnapshotReader(*std::move(pickle)).Read()
-                  : absl::StatusOr<BufferTrace>(pickle.status());
-  if (trace.ok()) return trace;
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, ": ", trace.status().message()));
+  if (!pickle.ok()) return wrong(pickle.status());
+  absl::StatusOr<BufferTrace> trace = SnapshotReader(*std::move(pickle)).Read();
+  if (!trace.ok()) return wrong(trace.status());
+  return trace;
 }
 
 }  // namespace ebbtide
