@@ -48,7 +48,8 @@ absl::Status CheckRequest(const PlannedRequest& request, size_t phase,
     return absl::InvalidArgumentError(absl::StrCat(
         where, "expected a positive size, got ", Count(request.size)));
   }
-  if (request.offset < 0 || request.offset % kArenaGrain != 0) {
+  if (request.offset != kUnplaced &&
+      (request.offset < 0 || request.offset % kArenaGrain != 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat(where, "expected an offset in steps of ", kArenaGrain,
                      ", got ", request.offset));
@@ -71,14 +72,15 @@ absl::StatusOr<ArenaPlan> ArenaPlan::Make(
       const PlannedRequest& request = phases[p][i];
       const absl::Status valid = CheckRequest(request, p, i);
       if (!valid.ok()) return valid;
-      const int64_t end = request.offset + Count(request.size);
-      const int64_t rounded =
-          (end + kArenaGrain - 1) / kArenaGrain * kArenaGrain;
-      plan.slots_.push_back({.size = request.size,
-                             .stream = request.stream,
-                             .offset = request.offset,
-                             .end = rounded});
-      plan.height_ = std::max(plan.height_, Bytes{rounded});
+      ArenaPlan::Slot slot = {.size = request.size,
+                              .stream = request.stream,
+                              .offset = request.offset};
+      if (slot.offset != kUnplaced) {
+        const int64_t end = request.offset + Count(request.size);
+        slot.end = (end + kArenaGrain - 1) / kArenaGrain * kArenaGrain;
+      }
+      plan.slots_.push_back(slot);
+      plan.height_ = std::max(plan.height_, Bytes{slot.end});
     }
   }
   plan.begins_.push_back(static_cast<int>(plan.slots_.size()));
@@ -88,7 +90,9 @@ absl::StatusOr<ArenaPlan> ArenaPlan::Make(
 }
 
 void ArenaPlan::FindSites() {
-  for (const Slot& slot : slots_) sites_.push_back(slot.offset);
+  for (const Slot& slot : slots_) {
+    if (slot.offset != kUnplaced) sites_.push_back(slot.offset);
+  }
   std::sort(sites_.begin(), sites_.end());
   sites_.erase(std::unique(sites_.begin(), sites_.end()), sites_.end());
   for (Slot& slot : slots_) {
@@ -103,10 +107,12 @@ void ArenaPlan::FindPreceding() {
   const int count = static_cast<int>(slots_.size());
   // The first time round says what is there when the next step begins.
   for (int i = 0; i < count; ++i) {
+    if (slots_[i].offset == kUnplaced) continue;
     last.Take(i, slots_[i].offset, slots_[i].end, [](int) {});
   }
   for (int i = 0; i < count; ++i) {
     Slot& slot = slots_[i];
+    if (slot.offset == kUnplaced) continue;
     slot.first_preceding = static_cast<int>(preceding_.size());
     last.Take(i, slot.offset, slot.end,
               [&](int other) { preceding_.push_back(other); });

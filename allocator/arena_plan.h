@@ -5,7 +5,8 @@
 // that the plan gave it. Slots may share addresses where the plan has one over
 // before the other is asked for; the one asked for last before a slot, at any
 // of its addresses, precedes it. Steps follow each other, so the last slots of
-// a step precede the first of the next.
+// a step precede the first of the next. A request may be *unplaced*: it is
+// expected, and has no slot.
 #ifndef EBBTIDE_ALLOCATOR_ARENA_PLAN_H_
 #define EBBTIDE_ALLOCATOR_ARENA_PLAN_H_
 
@@ -18,10 +19,12 @@
 
 namespace ebbtide {
 
+inline constexpr int64_t kUnplaced = -1;
+
 struct PlannedRequest {
   Bytes size{};        // as asked for
   int stream = 0;      // number of the one it is asked for on
-  int64_t offset = 0;  // of its slot
+  int64_t offset = 0;  // of its slot, or kUnplaced
 };
 
 using PlannedPhase = std::vector<PlannedRequest>;
@@ -31,9 +34,9 @@ class ArenaPlan {
   struct Slot {
     Bytes size{};
     int stream = 0;
-    int64_t offset = 0;
-    int64_t end = 0;  // offset + size, rounded up to kArenaGrain
-    int site = 0;     // of its offset
+    int64_t offset = 0;  // kUnplaced: nothing below says anything
+    int64_t end = 0;     // offset + size, rounded up to kArenaGrain
+    int site = 0;        // of its offset
     // Half-open, in `preceding`.
     int first_preceding = 0;
     int last_preceding = 0;
@@ -42,7 +45,8 @@ class ArenaPlan {
   };
 
   // InvalidArgument, naming phase and request, where a size is not positive, an
-  // offset is negative or not a multiple of kArenaGrain, or a stream negative.
+  // offset is neither kUnplaced nor a multiple of kArenaGrain from 0 on, or a
+  // stream negative.
   // O(n log n) for n requests.
   static absl::StatusOr<ArenaPlan> Make(absl::Span<const PlannedPhase> phases);
 

@@ -1,7 +1,10 @@
 #include "allocator/planned_arena.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "absl/container/inlined_vector.h"
 
 namespace ebbtide {
 namespace {
@@ -30,6 +33,7 @@ PlannedArena::PlannedArena(ArenaPlan plan, char* base, Bytes fallback,
       turns_(plan_.slots().size(), Turn::kNever),
       is_live_(plan_.slots().size()),
       live_at_(plan_.sites().size(), -1),
+      is_shared_(plan_.slots().size()),
       is_late_(plan_.slots().size()),
       pieces_end_(fallback_begin_) {
   for (int site = 0; site < static_cast<int>(plan_.sites().size()); ++site) {
@@ -44,6 +48,7 @@ void PlannedArena::BeginPhase(int phase) {
   if (phase <= phase_) {
     SkipTo(static_cast<int>(plan_.slots().size()));
     cursor_ = 0;
+    if (strays_.empty() && unknown_steps_ > 0) --unknown_steps_;
   }
   phase_ = phase;
   SkipTo(plan_.BeginOf(phase));
@@ -88,6 +93,12 @@ void PlannedArena::MarkLate(int slot) {
 
 bool PlannedArena::MeetsLate(const ArenaPlan::Slot& slot) const {
   if (late_.size() > kManyLate) return true;
+  if (!strays_.empty()) {
+    const auto above = strays_.lower_bound(slot.end);
+    if (above != strays_.begin() && std::prev(above)->second > slot.offset) {
+      return true;
+    }
+  }
   return std::any_of(late_.begin(), late_.end(), [&](int index) {
     const ArenaPlan::Slot& late = plan_.slots()[index];
     return late.offset < slot.end && slot.offset < late.end;
@@ -96,7 +107,7 @@ bool PlannedArena::MeetsLate(const ArenaPlan::Slot& slot) const {
 
 bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
   if (order_ == nullptr) return true;
-  bool knows_all = true;
+  bool knows_all = unknown_steps_ == 0;
   for (const int before : plan_.PrecedingOf(slot)) {
     knows_all &= turns_[before] != Turn::kNotServed;
   }
@@ -104,7 +115,8 @@ bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
   if (!knows_all) return order_->RunBehindAll(slot.stream).ok();
   for (const int before : plan_.PrecedingOf(slot)) {
     if (turns_[before] == Turn::kNever) continue;
-    if (plan_.slots()[before].stream == slot.stream) continue;
+    const bool is_own = plan_.slots()[before].stream == slot.stream;
+    if (is_own && !is_shared_[before]) continue;
     if (!order_->RunBehind(before, slot.stream).ok()) return false;
   }
   return true;
@@ -112,34 +124,81 @@ bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
 
 void* PlannedArena::Allocate(Bytes size, int stream) {
   std::lock_guard lock(mutex_);
+  if (mode_ != Mode::kPlanned) return nullptr;
   const int index = Match(size, stream);
   if (index < 0) {
-    ++counts_.unexpected;
+    const bool is_over = cursor_ == static_cast<int>(plan_.slots().size());
+    ++(is_over ? counts_.beyond : counts_.unexpected);
     return FallBack(size, stream);
   }
   SkipTo(index);
   ++cursor_;
   const ArenaPlan::Slot& slot = plan_.slots()[index];
+  if (slot.offset == kUnplaced) {
+    ++counts_.unplaced;
+    return nullptr;
+  }
   if (!ComeUp(index) || MeetsLate(slot) || !RunsBehindPreceding(slot)) {
     turns_[index] = Turn::kNotServed;
     ++counts_.occupied;
     return FallBack(size, stream);
   }
+  return Serve(index);
+}
+
+void* PlannedArena::Serve(int index) {
+  const ArenaPlan::Slot& slot = plan_.slots()[index];
   turns_[index] = Turn::kServed;
   is_live_[index] = 1;
+  is_shared_[index] = 0;
   live_at_[slot.site] = index;
+  ++live_;
   ++counts_.planned;
   return base_ + slot.offset;
 }
 
-bool PlannedArena::Free(void* block) {
+// Slots that are live lie at the sites, which ascend, as strays do.
+void* PlannedArena::AllocateAnywhere(Bytes size, int stream) {
+  std::lock_guard lock(mutex_);
+  if (mode_ == Mode::kClosed) return nullptr;
+  const int64_t need = RoundUp(Count(size), kArenaGrain);
+  int64_t top = fallback_begin_;  // of the hole that is looked at
+  int64_t found = -1;
+  auto site = static_cast<int>(plan_.sites().size());
+  auto stray = strays_.rbegin();
+  while (found < 0) {
+    while (site > 0 && live_at_[site - 1] < 0) --site;
+    const int64_t slot = site > 0 ? plan_.sites()[site - 1] : -1;
+    const int64_t other = stray != strays_.rend() ? stray->first : -1;
+    int64_t end = 0;  // of the block below the hole
+    if (slot > other) end = plan_.slots()[live_at_[site - 1]].end;
+    if (other > slot) end = stray->second;
+    if (top - end >= need) found = top - need;
+    if (slot < 0 && other < 0) break;
+    top = std::max(slot, other);
+    slot > other ? static_cast<void>(--site) : static_cast<void>(++stray);
+  }
+  if (found < 0) return nullptr;
+  if (order_ != nullptr && !order_->RunBehindAll(stream).ok()) return nullptr;
+  strays_[found] = found + need;
+  unknown_steps_ = 2;
+  ++live_;
+  ++counts_.strays;
+  return base_ + found;
+}
+
+bool PlannedArena::Free(void* block, absl::Span<const int> others) {
   std::lock_guard lock(mutex_);
   const int64_t offset = static_cast<char*>(block) - base_;
   if (offset < 0 || offset >= fallback_end_) return false;
-  return offset < fallback_begin_ ? FreeSlot(offset) : FreeFallback(offset);
+  const bool freed = offset >= fallback_begin_
+                         ? FreeFallback(offset, others)
+                         : FreeSlot(offset, others) || FreeStray(offset);
+  if (freed) --live_;
+  return freed;
 }
 
-bool PlannedArena::FreeSlot(int64_t offset) {
+bool PlannedArena::FreeSlot(int64_t offset, absl::Span<const int> others) {
   const auto site = site_at_.find(offset);
   if (site == site_at_.end()) return false;
   const int index = std::exchange(live_at_[site->second], -1);
@@ -150,21 +209,47 @@ bool PlannedArena::FreeSlot(int64_t offset) {
     late_.erase(std::find(late_.begin(), late_.end(), index));
   }
   const ArenaPlan::Slot& slot = plan_.slots()[index];
-  if (order_ != nullptr && slot.is_awaited &&
-      !order_->NoteEnd(index, slot.stream).ok()) {
-    turns_[index] = Turn::kNotServed;
+  is_shared_[index] = others.empty() ? 0 : 1;
+  if (order_ != nullptr && (slot.is_awaited || !others.empty())) {
+    absl::InlinedVector<int, 4> streams = {slot.stream};
+    streams.insert(streams.end(), others.begin(), others.end());
+    if (!order_->NoteEnd(index, streams).ok()) turns_[index] = Turn::kNotServed;
   }
   return true;
 }
 
-bool PlannedArena::FreeFallback(int64_t offset) {
+// Who is next at its addresses runs behind all streams.
+bool PlannedArena::FreeStray(int64_t offset) {
+  unknown_steps_ = 2;
+  return strays_.erase(offset) > 0;
+}
+
+// Its stream goes on behind the others, because it may have the block next;
+// where that cannot be, nobody has it.
+bool PlannedArena::FreeFallback(int64_t offset, absl::Span<const int> others) {
   const int64_t piece = (offset - fallback_begin_) / kPiece;
   if (piece >= static_cast<int64_t>(stream_of_piece_.size())) return false;
-  Tlsf& pool = fallbacks_[stream_of_piece_[piece]];
+  const int stream = stream_of_piece_[piece];
+  Tlsf& pool = fallbacks_[stream];
   const auto size = pool.SizeOf(offset);
   if (!size) return false;
-  pool.Give(offset);
+  if (others.empty() || order_ == nullptr ||
+      order_->RunBehindAll(stream).ok()) {
+    pool.Give(offset);
+  }
   counts_.fallback_bytes -= Count(*size);
+  return true;
+}
+
+void PlannedArena::Leave() {
+  std::lock_guard lock(mutex_);
+  if (mode_ == Mode::kPlanned) mode_ = Mode::kLeaving;
+}
+
+bool PlannedArena::Close() {
+  std::lock_guard lock(mutex_);
+  if (live_ > 0) return false;
+  mode_ = Mode::kClosed;
   return true;
 }
 
@@ -180,6 +265,7 @@ void* PlannedArena::FallBack(Bytes size, int stream) {
   }
   ++counts_.fallback;
   counts_.fallback_bytes += Count(extent->size);
+  ++live_;
   counts_.fallback_peak =
       std::max(counts_.fallback_peak, counts_.fallback_bytes);
   return base_ + extent->offset;

@@ -14,10 +14,15 @@
 // through one by one, and where there are more than a few of them nothing is
 // planned.
 //
+// Who has nowhere else to go is served from whatever is free just now, in the
+// way of the plan: such a block is a *stray*. What comes up at its addresses
+// goes elsewhere in turn.
+//
 // Memory of one stream is used by another only behind what the first has queued
 // (ArenaOrder); fallback blocks stay with their stream. Where every request
 // is as planned, the calls of ArenaOrder are those that the plan's own changes
-// of stream take, and with one stream there are none.
+// of stream take, and with one stream there are none. A block that further
+// streams have used is told of when it is freed.
 //
 // Thread-safe: one mutex, taken once per call. Constant time, but for late
 // blocks and skipped requests; freeing allocates nothing.
@@ -28,8 +33,10 @@
 #include <mutex>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "allocator/arena_plan.h"
 #include "allocator/tlsf.h"
 #include "planner/units.h"
@@ -40,8 +47,8 @@ namespace ebbtide {
 class ArenaOrder {
  public:
   virtual ~ArenaOrder() = default;
-  // Remembers what is queued on the stream now as the end of the slot's use.
-  virtual absl::Status NoteEnd(int slot, int stream) = 0;
+  // Remembers what is queued on the streams now as the end of the slot's use.
+  virtual absl::Status NoteEnd(int slot, absl::Span<const int> streams) = 0;
   // What is queued on the stream from now on runs behind that end.
   virtual absl::Status RunBehind(int slot, int stream) = 0;
   // The same behind what is queued on any stream now.
@@ -51,10 +58,13 @@ class ArenaOrder {
 struct ArenaCounts {
   int64_t planned = 0;  // requests served from their slots
   int64_t fallback = 0;
-  int64_t refused = 0;     // the fallback had no room, either
-  int64_t unexpected = 0;  // requests that are not among the next of the plan
-  int64_t occupied = 0;    // whose slot has something live, or unordered
-  int64_t skipped = 0;     // of the plan, that did not come
+  int64_t strays = 0;
+  int64_t refused = 0;         // what Allocate had no room for
+  int64_t unplaced = 0;        // expected, and left to others by the plan
+  int64_t beyond = 0;          // that came when all of the plan had come
+  int64_t unexpected = 0;      // others that are not among the next of the plan
+  int64_t occupied = 0;        // whose slot has something live, or unordered
+  int64_t skipped = 0;         // of the plan, that did not come
   int64_t fallback_bytes = 0;  // live now
   int64_t fallback_peak = 0;
 };
@@ -72,17 +82,33 @@ class PlannedArena {
   void BeginPhase(int phase);
 
   // A block of `size` bytes (positive) for work on the stream; nullptr where
-  // there is no room for it.
+  // there is no room for it, or it is expected and unplaced.
   void* Allocate(Bytes size, int stream);
 
-  // False, and nothing is done, where no block of this arena begins there.
-  bool Free(void* block);
+  // The same wherever there is room, without a look at the plan: a stray. The
+  // highest place, because fewest slots are there. O(sites of the plan).
+  void* AllocateAnywhere(Bytes size, int stream);
+
+  // `others`: streams besides its own whose work so far uses the block. False,
+  // and nothing is done, where no block of this arena begins there.
+  bool Free(void* block, absl::Span<const int> others = {});
+
+  // From now on nothing is planned, nor in the fallback: all requests but
+  // strays are refused.
+  void Leave();
+  // Whether nothing is live. Then nothing is served ever after.
+  bool Close();
 
   ArenaCounts counts() const;
+  Bytes height() const { return plan_.height(); }
+  // Of the plan and the fallback.
+  Bytes size() const { return Bytes{fallback_end_}; }
 
  private:
   // How a slot came up last.
   enum class Turn : char { kNever, kServed, kNotServed };
+
+  enum class Mode { kPlanned, kLeaving, kClosed };
 
   int Match(Bytes size, int stream) const;
   void SkipTo(int slot);
@@ -90,8 +116,10 @@ class PlannedArena {
   void MarkLate(int slot);
   bool MeetsLate(const ArenaPlan::Slot& slot) const;
   bool RunsBehindPreceding(const ArenaPlan::Slot& slot);
-  bool FreeSlot(int64_t offset);
-  bool FreeFallback(int64_t offset);
+  bool FreeSlot(int64_t offset, absl::Span<const int> others);
+  bool FreeStray(int64_t offset);
+  bool FreeFallback(int64_t offset, absl::Span<const int> others);
+  void* Serve(int slot);
   void* FallBack(Bytes size, int stream);
   bool Grow(Bytes size, int stream);
 
@@ -104,17 +132,23 @@ class PlannedArena {
 
   // Everything below, and what the private functions do, is under it.
   mutable std::mutex mutex_;
+  Mode mode_ = Mode::kPlanned;
   int cursor_ = 0;
   int phase_ = 0;
+  int64_t live_ = 0;             // blocks
   std::vector<Turn> turns_;      // by slot
   std::vector<char> is_live_;    // by slot
   std::vector<int> live_at_;     // slot by site, or -1
+  std::vector<char> is_shared_;  // by slot: other streams used it, too
   std::vector<char> is_late_;    // by slot
   std::vector<int> late_;        // those
   std::vector<Tlsf> fallbacks_;  // by stream
   // Pieces of the fallback that have been given to streams, and to which.
   int64_t pieces_end_;
   std::vector<int> stream_of_piece_;
+  absl::btree_map<int64_t, int64_t> strays_;  // ends by offset, of live ones
+  // Who used which addresses is not known before so many steps begin.
+  int unknown_steps_ = 0;
   ArenaCounts counts_;
 };
 

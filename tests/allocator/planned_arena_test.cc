@@ -140,5 +140,57 @@ TEST(PlannedArenaTest, WhatIsNoBlockOfItsIsLeftAlone) {
   EXPECT_FALSE(arena.Free(kBase));
 }
 
+TEST(PlannedArenaTest, WhatIsUnplacedIsLeftToOthers) {
+  PlannedArena arena(PlanOf({{At(0, 512), At(kUnplaced, 700), At(0, 512)}}),
+                     kBase, Bytes{0}, nullptr);
+  for (int step = 1; step <= 2; ++step) {
+    arena.BeginPhase(0);
+    EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
+    EXPECT_EQ(arena.Allocate(Bytes{700}, 0), nullptr);
+    EXPECT_TRUE(arena.Free(kBase));
+    EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
+    EXPECT_TRUE(arena.Free(kBase));
+    EXPECT_EQ(arena.counts().planned, 2 * step);
+    EXPECT_EQ(arena.counts().unplaced, step);
+  }
+}
+
+TEST(PlannedArenaTest, AStrayTakesTheHighestHoleAndNothingIsServedOverIt) {
+  PlannedArena arena(PlanOf({{At(0, 1024), At(1024, 512), At(1024, 1024)}}),
+                     kBase, Bytes{0}, nullptr);
+  EXPECT_EQ(arena.Allocate(Bytes{1024}, 0), kBase);
+  EXPECT_EQ(arena.AllocateAnywhere(Bytes{1025}, 0), nullptr);
+  EXPECT_EQ(arena.AllocateAnywhere(Bytes{500}, 0), kBase + 1536);
+  EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase + 1024);
+  EXPECT_EQ(arena.AllocateAnywhere(Bytes{1}, 0), nullptr);
+  EXPECT_TRUE(arena.Free(kBase + 1024));
+  // Its other half is the stray's.
+  EXPECT_EQ(arena.Allocate(Bytes{1024}, 0), nullptr);
+  EXPECT_EQ(arena.counts().occupied, 1);
+  EXPECT_TRUE(arena.Free(kBase + 1536));
+  EXPECT_FALSE(arena.Free(kBase + 1536));
+  EXPECT_TRUE(arena.Free(kBase));
+  arena.BeginPhase(0);
+  arena.Allocate(Bytes{1024}, 0);
+  arena.Allocate(Bytes{512}, 0);
+  EXPECT_TRUE(arena.Free(kBase + 1024));
+  EXPECT_EQ(arena.Allocate(Bytes{1024}, 0), kBase + 1024);
+}
+
+TEST(PlannedArenaTest, WhatIsLeftServesStraysUntilItIsClosed) {
+  PlannedArena arena(PlanOf({{At(0, 512)}}), kBase, Bytes{0}, nullptr);
+  ASSERT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
+  arena.Leave();
+  arena.BeginPhase(0);
+  EXPECT_FALSE(arena.Close());
+  EXPECT_TRUE(arena.Free(kBase));
+  EXPECT_EQ(arena.Allocate(Bytes{512}, 0), nullptr);
+  EXPECT_EQ(arena.AllocateAnywhere(Bytes{512}, 0), kBase);
+  EXPECT_FALSE(arena.Close());
+  EXPECT_TRUE(arena.Free(kBase));
+  EXPECT_TRUE(arena.Close());
+  EXPECT_EQ(arena.AllocateAnywhere(Bytes{512}, 0), nullptr);
+}
+
 }  // namespace
 }  // namespace ebbtide
