@@ -1,0 +1,242 @@
+#include "allocator/step_arena.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace ebbtide {
+namespace {
+
+// Steps of a thought that are not clean, after which it is given up.
+constexpr int kMostUnclean = 8;
+// One of so many requests that is not as planned is none too many.
+constexpr int64_t kTolerance = 100;
+// Of the height: for what is not as planned.
+constexpr int64_t kFallbackPart = 256;
+constexpr int64_t kFallbackGrain = 2 << 20;
+
+// Where a thought has its blocks: never looked at.
+char* const kNowhere = reinterpret_cast<char*>(kArenaGrain);
+
+// Requests that were not as planned, of what has been counted in between.
+int64_t Mismatches(const ArenaCounts& before, const ArenaCounts& now) {
+  const auto all = [](const ArenaCounts& c) {
+    return c.unexpected + c.occupied + c.skipped;
+  };
+  return all(now) - all(before);
+}
+
+std::string Describe(const ArenaCounts& before, const ArenaCounts& now) {
+  return absl::StrCat("in a step ", now.unexpected - before.unexpected,
+                      " requests were not expected, ",
+                      now.occupied - before.occupied,
+                      " found their addresses in use and ",
+                      now.skipped - before.skipped, " did not come");
+}
+
+Bytes FallbackFor(Bytes height) {
+  return Bytes{Count(height) / kFallbackPart / kFallbackGrain * kFallbackGrain};
+}
+
+}  // namespace
+
+const char* NameOf(StepArena::State state) {
+  switch (state) {
+    case StepArena::State::kRecording:
+      return "recording";
+    case StepArena::State::kCounterfactual:
+      return "counterfactual";
+    case StepArena::State::kServing:
+      return "serving";
+    case StepArena::State::kLeaving:
+      return "leaving";
+    case StepArena::State::kOff:
+      return "off";
+  }
+  return "";
+}
+
+StepArena::~StepArena() = default;
+
+void StepArena::BeginStep(bool is_wanted) {
+  if (state_ == State::kServing) Judge();
+  if (state_ == State::kLeaving) Release();
+  if (state_ == State::kCounterfactual) Think();
+  // What it thinks is a step further than what it records.
+  if (state_ == State::kRecording || state_ == State::kCounterfactual) {
+    Record(is_wanted);
+  }
+}
+
+void StepArena::Judge() {
+  PlannedArena& arena = *arena_;
+  arena.BeginPhase(0);
+  const ArenaCounts now = arena.counts();
+  const ArenaCounts before = std::exchange(judged_, now);
+  const auto requests = static_cast<int64_t>(layout_->plan.slots().size());
+  if (Mismatches(before, now) * kTolerance > requests) {
+    Leave(Describe(before, now));
+  }
+}
+
+void StepArena::Leave(std::string reason) {
+  (*arena_).Leave();
+  std::lock_guard lock(mutex_);
+  facts_.reason = std::move(reason);
+  state_ = State::kLeaving;
+}
+
+// Whoever frees the last block, or begins a step when there is none.
+void StepArena::Release() {
+  PlannedArena* arena = arena_;
+  if (arena == nullptr || !arena->Close()) return;
+  if (!arena_.compare_exchange_strong(arena, nullptr)) return;
+  char* const base = base_;
+  if (!memory_.GiveBack(base)) {
+    arena_ = arena;
+    return;
+  }
+  base_ = nullptr;
+  size_ = 0;
+  std::lock_guard lock(mutex_);
+  facts_.counts = arena->counts();
+  Retry();
+}
+
+void StepArena::Record(bool is_wanted) {
+  std::lock_guard lock(mutex_);
+  is_traced_ = is_wanted;
+  if (!is_wanted) {
+    trace_.Clear();
+    thought_.reset();
+    thought_of_.clear();
+    state_ = State::kRecording;
+    return;
+  }
+  trace_.BeginStep();
+  if (thought_ != nullptr) return;
+  const std::vector<StepRequest> step = trace_.Repeated();
+  if (step.empty()) return;
+  auto layout = LayOut(step);
+  if (!layout.ok()) {
+    facts_.reason = std::string(layout.status().message());
+    is_traced_ = false;
+    state_ = State::kOff;
+    return;
+  }
+  facts_.height = layout->plan.height();
+  facts_.bound = layout->bound;
+  thought_ = std::make_unique<PlannedArena>(layout->plan, kNowhere, Bytes{0},
+                                            /*order=*/nullptr);
+  layout_ = *std::move(layout);
+  judged_ = {};
+  clean_steps_ = 0;
+  unclean_steps_ = 0;
+  state_ = State::kCounterfactual;
+}
+
+void StepArena::Think() {
+  {
+    std::lock_guard lock(mutex_);
+    thought_->BeginPhase(0);
+    const ArenaCounts now = thought_->counts();
+    const ArenaCounts before = std::exchange(judged_, now);
+    facts_.counts = now;
+    if (Mismatches(before, now) > 0) {
+      facts_.reason = Describe(before, now);
+      clean_steps_ = 0;
+      if (++unclean_steps_ < kMostUnclean) return;
+      // Laid out anew for the steps that there are now.
+      thought_.reset();
+      thought_of_.clear();
+      Retry();
+      return;
+    }
+    if (++clean_steps_ < kCleanSteps) return;
+    thought_.reset();
+    thought_of_.clear();
+    trace_.Clear();
+    is_traced_ = false;
+  }
+  TakeOver();
+}
+
+void StepArena::TakeOver() {
+  const Bytes fallback = FallbackFor(layout_->plan.height());
+  const Bytes size = layout_->plan.height() + fallback;
+  absl::StatusOr<char*> base =
+      absl::NotFoundError("nothing of a step can be placed");
+  if (size > Bytes{0}) base = memory_.Take(size);
+  if (!base.ok()) {
+    std::lock_guard lock(mutex_);
+    facts_.reason = std::string(base.status().message());
+    return Retry();
+  }
+  arenas_.push_back(
+      std::make_unique<PlannedArena>(layout_->plan, *base, fallback, &order_));
+  judged_ = {};
+  base_ = *base;
+  size_ = Count(size);
+  arena_ = arenas_.back().get();
+  state_ = State::kServing;
+}
+
+// With the mutex held.
+void StepArena::Retry() {
+  state_ = ++facts_.retreats < kMostRetreats ? State::kRecording : State::kOff;
+  if (state_ == State::kOff) is_traced_ = false;
+}
+
+void* StepArena::Allocate(Bytes size, int stream) {
+  PlannedArena* const arena = arena_;
+  return arena == nullptr ? nullptr : arena->Allocate(size, stream);
+}
+
+void* StepArena::AllocateAnywhere(Bytes size, int stream) {
+  PlannedArena* const arena = arena_;
+  return arena == nullptr ? nullptr : arena->AllocateAnywhere(size, stream);
+}
+
+bool StepArena::Free(void* block, absl::Span<const int> others) {
+  PlannedArena* const arena = arena_;
+  if (arena == nullptr || !arena->Free(block, others)) return false;
+  if (state_ == State::kLeaving) Release();
+  return true;
+}
+
+void StepArena::OnAllocate(const void* block, Bytes size, int stream) {
+  if (!is_traced_) return;
+  std::lock_guard lock(mutex_);
+  trace_.OnAllocate(block, size, stream);
+  if (thought_ == nullptr) return;
+  if (void* const there = thought_->Allocate(size, stream)) {
+    thought_of_[block] = there;
+  }
+}
+
+void StepArena::OnFree(const void* block) {
+  if (!is_traced_) return;
+  std::lock_guard lock(mutex_);
+  trace_.OnFree(block);
+  const auto there = thought_of_.find(block);
+  if (there == thought_of_.end()) return;
+  thought_->Free(there->second);
+  thought_of_.erase(there);
+}
+
+bool StepArena::Owns(const void* address) const {
+  const char* const base = base_;
+  return base != nullptr && address >= base && address < base + size_.load();
+}
+
+StepArena::Facts StepArena::facts() const {
+  std::lock_guard lock(mutex_);
+  Facts facts = facts_;
+  facts.state = state_;
+  facts.size = Bytes{size_.load()};
+  if (const PlannedArena* const arena = arena_) facts.counts = arena->counts();
+  return facts;
+}
+
+}  // namespace ebbtide

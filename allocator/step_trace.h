@@ -1,0 +1,74 @@
+// The requests of steps, as they come, until steps are found to repeat.
+//
+// Not thread-safe.
+#ifndef EBBTIDE_ALLOCATOR_STEP_TRACE_H_
+#define EBBTIDE_ALLOCATOR_STEP_TRACE_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "allocator/arena_plan.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+struct StepRequest {
+  Bytes size{};    // as asked for
+  int stream = 0;  // number of the one it is asked for on
+  // How many requests came while the block was alive, its own included.
+  int64_t life = kLong;
+
+  static constexpr int64_t kLong = int64_t{1} << 62;  // until nobody knows
+};
+
+class StepTrace {
+ public:
+  void BeginStep();
+  void OnAllocate(const void* block, Bytes size, int stream);
+  // Blocks it was not told of are ignored.
+  void OnFree(const void* block);
+  void Clear() { *this = StepTrace(); }
+
+  // The last step but one, where it and its neighbours asked for the same;
+  // empty where they did not. A life is the longest of it and the one before;
+  // of one that is alive longer than a step nobody knows how long.
+  std::vector<StepRequest> Repeated() const;
+
+ private:
+  using Step = std::vector<StepRequest>;
+  struct Place {
+    int64_t step = 0;
+    size_t request = 0;
+  };
+
+  // Of which the last is going on.
+  std::array<Step, 4> steps_;  // by number, modulo their count
+  Step& At(int64_t step) { return steps_[step % steps_.size()]; }
+  const Step& At(int64_t step) const { return steps_[step % steps_.size()]; }
+
+  int64_t step_ = -1;  // the one that goes on; -1: none has begun
+  int64_t count_ = 0;  // of requests
+  absl::flat_hash_map<const void*, Place> alive_;
+  // Of the first request of each step, among all.
+  std::array<int64_t, 4> begins_{};
+};
+
+// Where the blocks of a step that repeats lie: one phase. Those that live
+// longer than a step are unplaced. Of different streams, blocks are taken to be
+// over when the program has freed them: who uses their addresses next is to run
+// behind (allocator/planned_arena.h).
+struct StepLayout {
+  ArenaPlan plan;
+  Bytes bound{};  // the most that is alive at once of what is placed
+};
+
+// The greedy orders of planner/place.h only. Its errors; Internal where its
+// placement is found to be wrong.
+absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_STEP_TRACE_H_

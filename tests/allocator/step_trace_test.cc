@@ -1,0 +1,102 @@
+#include "allocator/step_trace.h"
+
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ebbtide {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const void* Block(int number) {
+  return reinterpret_cast<const void*>(int64_t{number} + 1);
+}
+
+std::vector<int64_t> LivesOf(const StepTrace& trace) {
+  std::vector<int64_t> lives;
+  for (const StepRequest& request : trace.Repeated()) {
+    lives.push_back(request.life);
+  }
+  return lives;
+}
+
+// Asks for three blocks: one that is freed at once, one that is freed when the
+// next step's first has come, and one that stays.
+void RunStep(StepTrace* trace, int step, bool frees_at_once = true) {
+  trace->BeginStep();
+  trace->OnAllocate(Block(0), Bytes{100}, 0);
+  if (frees_at_once) trace->OnFree(Block(0));
+  if (step > 0) trace->OnFree(Block(step));
+  trace->OnAllocate(Block(1 + step), Bytes{200}, 1);
+  if (!frees_at_once) trace->OnFree(Block(0));
+  trace->OnAllocate(Block(1000 + step), Bytes{300}, 0);
+}
+
+TEST(StepTraceTest, LivesAreCountedInRequestsAcrossSteps) {
+  StepTrace trace;
+  for (int step = 0; step < 3; ++step) RunStep(&trace, step);
+  EXPECT_THAT(LivesOf(trace), IsEmpty());  // the third may not be over
+  RunStep(&trace, 3);
+  EXPECT_THAT(LivesOf(trace), ElementsAre(1, 3, StepRequest::kLong));
+}
+
+TEST(StepTraceTest, TheLongerLifeOfTwoStepsCounts) {
+  StepTrace trace;
+  for (int step = 0; step < 4; ++step) RunStep(&trace, step, step != 1);
+  EXPECT_EQ(LivesOf(trace)[0], 2);
+  RunStep(&trace, 4);
+  EXPECT_EQ(LivesOf(trace)[0], 2);
+  RunStep(&trace, 5);
+  EXPECT_EQ(LivesOf(trace)[0], 1);
+}
+
+TEST(StepTraceTest, AnotherSizeOrStreamIsNoRepetition) {
+  for (const bool other_stream : {false, true}) {
+    StepTrace trace;
+    for (int step = 0; step < 4; ++step) {
+      trace.BeginStep();
+      const bool odd = step == 2;
+      trace.OnAllocate(Block(step), Bytes{odd && !other_stream ? 100 : 101},
+                       odd && other_stream ? 1 : 0);
+    }
+    EXPECT_THAT(trace.Repeated(), IsEmpty());
+  }
+}
+
+StepRequest Request(int64_t size, int64_t life, int stream = 0) {
+  return {.size = Bytes{size}, .stream = stream, .life = life};
+}
+
+TEST(LayOutTest, WhatIsOverMakesRoomAndWhatStaysLongIsUnplaced) {
+  auto layout = LayOut({Request(1000, 1), Request(700, StepRequest::kLong),
+                        Request(1024, 1), Request(10, 1)});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->bound, Bytes{1024});
+  EXPECT_EQ(layout->plan.height(), Bytes{1024});
+  EXPECT_EQ(layout->plan.slots()[0].offset, 0);
+  EXPECT_EQ(layout->plan.slots()[1].offset, kUnplaced);
+  EXPECT_EQ(layout->plan.slots()[1].size, Bytes{700});
+  EXPECT_EQ(layout->plan.slots()[2].offset, 0);
+}
+
+TEST(LayOutTest, WhatIsAliveIntoTheNextStepIsThereAtItsBegin) {
+  // The last is alive until the next step's second request comes.
+  auto layout = LayOut({Request(512, 1), Request(1024, 1), Request(512, 2)});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->bound, Bytes{1024});
+  EXPECT_EQ(layout->plan.height(), Bytes{1024});
+  EXPECT_NE(layout->plan.slots()[0].offset, layout->plan.slots()[2].offset);
+}
+
+TEST(LayOutTest, ALifeOfAWholeStepTakesItsAddressesForIt) {
+  auto layout = LayOut({Request(512, 1), Request(512, 2)});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->plan.height(), Bytes{1024});
+}
+
+}  // namespace
+}  // namespace ebbtide
