@@ -13,8 +13,14 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 bool Serves(const CachedSegment& segment, const CacheRequest& request) {
+  if (segment.is_arena) return request.may_use_arena;
   return !segment.is_private && segment.is_small == request.is_small &&
          segment.stream == request.stream && segment.size >= request.size;
+}
+
+// Whether it would be given back where all that is in it went.
+bool IsGivenBack(const CachedSegment& segment) {
+  return !segment.is_private && !segment.is_arena;
 }
 
 bool IsEmpty(const CachedSegment& segment) {
@@ -38,7 +44,7 @@ Bytes MissingForSegment(const CachedSegments& segments,
                         const CacheRequest& request) {
   Bytes missing = request.segment - request.unreserved;
   for (const auto& [begin, segment] : segments) {
-    if (!segment.is_private && IsEmpty(segment)) missing -= segment.size;
+    if (IsGivenBack(segment) && IsEmpty(segment)) missing -= segment.size;
   }
   return missing;
 }
@@ -170,7 +176,7 @@ class Clearing {
   std::vector<Group> Groups() const {
     std::vector<Group> groups;
     for (const auto& [begin, segment] : segments_) {
-      if (segment.is_private || IsEmpty(segment)) continue;
+      if (!IsGivenBack(segment) || IsEmpty(segment)) continue;
       Group group = {.size = segment.size};
       for (const auto& [block, what] : segment.blocks) {
         const Piece piece = PieceOf(block, what);

@@ -35,6 +35,7 @@ struct CachedBlock {
 struct CachedSegment {
   Bytes size{};
   bool is_private = false;       // of a pool that others do not allocate from
+  bool is_arena = false;         // serves every request, and is not given back
   bool is_small = false;         // for small requests, and for these alone
   const void* stream = nullptr;  // whose requests it serves
   std::map<const char*, CachedBlock> blocks;  // by address
@@ -47,6 +48,7 @@ struct CacheRequest {
   Bytes segment{};  // what it takes from the device where there is no hole
   bool is_small = false;
   const void* stream = nullptr;
+  bool may_use_arena = true;
   // The budget less what is reserved. Emptying the cache raises it.
   Bytes unreserved{};
 };

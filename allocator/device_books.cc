@@ -13,9 +13,10 @@ const char* Address(const void* block) {
 
 // What the native allocator makes of a hole of a segment for large requests: a
 // rest of at most 1 MiB stays with the block.
-Bytes SizeInHole(Bytes size, Bytes hole, bool is_small) {
+Bytes SizeInHole(Bytes size, Bytes hole, const CachedSegment& segment) {
   constexpr Bytes kLeastRest{1 << 20};
-  return !is_small && hole - size <= kLeastRest ? std::max(size, hole) : size;
+  if (segment.is_small || segment.is_arena) return size;
+  return hole - size <= kLeastRest ? std::max(size, hole) : size;
 }
 
 // Its address and itself, or nullptr.
@@ -56,7 +57,7 @@ void DeviceBooks::OnAllocate(const void* block, Bytes size, Kind kind) {
   const char* const end =
       next == segment.blocks.end() ? begin + Count(segment.size) : next->first;
   segment.blocks[Address(block)] = {
-      .size = SizeInHole(size, Bytes{end - Address(block)}, segment.is_small)};
+      .size = SizeInHole(size, Bytes{end - Address(block)}, segment)};
 }
 
 void DeviceBooks::OnLeave(const void* block) {
@@ -90,6 +91,12 @@ void DeviceBooks::OnSegmentFreed(const void* segment) {
   Reserve(Bytes{0} - found->second.size);
   if (found->second.is_private) --private_segments_;
   segments_.erase(found);
+}
+
+void DeviceBooks::SetArena(const void* address, bool is_arena) {
+  const std::lock_guard lock(mutex_);
+  auto* const segment = SegmentOf(segments_, address);
+  if (segment != nullptr) segment->second.is_arena = is_arena;
 }
 
 void DeviceBooks::OnMapped(Bytes size) {
@@ -133,7 +140,7 @@ Bytes DeviceBooks::idle() const {
   }
   Bytes idle{};
   for (const auto& [begin, segment] : segments_) {
-    if (!segment.is_private && segment.blocks.empty()) idle += segment.size;
+    if (!segment.is_private && !segment.is_arena && segment.blocks.empty()) idle += segment.size;
   }
   return idle;
 }

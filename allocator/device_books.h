@@ -44,6 +44,9 @@ class DeviceBooks {
   // `what` has no blocks.
   void OnSegment(const void* segment, CachedSegment what);
   void OnSegmentFreed(const void* segment);
+  // From now on the segment that the address is in serves every request, or no
+  // more.
+  void SetArena(const void* address, bool is_arena);
   // Parts of expandable segments.
   void OnMapped(Bytes size);
   void OnUnmapped(Bytes size);

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "allocator/cuda_api.h"
+#include "allocator/torch_cuda_arena.h"
 #include "allocator/torch_cuda_books.h"
 #include "allocator/torch_cuda_forward.h"
 
@@ -127,8 +128,10 @@ void DeleteObserved(void* block);
 
 class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
  public:
-  explicit BudgetedCudaAllocator(native::CUDAAllocator* inner)
-      : ForwardingCudaAllocator(inner), sees_blocks_(IsNative(inner)) {
+  explicit BudgetedCudaAllocator(ArenaCudaAllocator* inner)
+      : ForwardingCudaAllocator(inner),
+        arenas_(*inner),
+        sees_blocks_(IsNative(inner)) {
     if (!inner->initialized()) return;
     Attach();
     if (!sees_blocks_) return;
@@ -140,6 +143,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     return inner->name() == "native";
   }
   bool sees_blocks() const { return sees_blocks_; }
+  ArenaCudaAllocator& arenas() { return arenas_; }
 
   c10::DataPtr allocate(size_t size) override {
     c10::DataPtr data =
@@ -182,7 +186,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     KeepFor(data.get(), stream);
   }
 
-  // As recordStream, of a block of the native allocator.
+  // As recordStream, of a block of whatever deleter.
   void KeepFor(void* block, c10::cuda::CUDAStream stream) {
     c10::DataPtr native(block, block, raw_deleter(), stream.device());
     inner().recordStream(native, stream);
@@ -296,19 +300,24 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
                                 error.backtrace());
   }
 
+  ArenaCudaAllocator& arenas_;
   const bool sees_blocks_;
   std::atomic<bool> attached_ = false;
 };
 
 std::atomic<BudgetedCudaAllocator*> ours = nullptr;
 
-c10::DeleterFnPtr NativeDeleter() { return ours.load()->raw_deleter(); }
+// What a block has that nobody has asked to observe.
+c10::DeleterFnPtr DeleterOf(const void* block) {
+  return ours.load()->arenas().Owns(block) ? &ArenaCudaAllocator::Delete
+                                           : ours.load()->raw_deleter();
+}
 
 void DeleteObserved(void* block) {
   free_observer.load()(block);
   // The observer may have queued work that reads the block.
   ours.load()->KeepFor(block, c10::cuda::getCurrentCUDAStream());
-  NativeDeleter()(block);
+  DeleterOf(block)(block);
 }
 
 }  // namespace
@@ -326,12 +335,21 @@ absl::Status CudaAllocator::Install(const Policy& chosen) {
   c10::FreeCudaMemoryCallbacksRegistry()->Register("ebbtide", [] {
     return std::unique_ptr<c10::FreeMemoryCallback>(new OnMiss);
   });
-  auto* const outer = new BudgetedCudaAllocator(inner);
+  auto* const outer = new BudgetedCudaAllocator(new ArenaCudaAllocator(inner));
   ours = outer;
   native::allocator.store(outer);
   // Tensors ask the registered one, everybody else the pointer.
   c10::SetAllocator(c10::DeviceType::CUDA, outer, /*priority=*/255);
   return absl::OkStatus();
+}
+
+void CudaAllocator::BeginStep(DeviceIndex device, bool wants_arena) {
+  if (ours != nullptr) ours.load()->arenas().BeginStep(device, wants_arena);
+}
+
+std::optional<StepArena::Facts> CudaAllocator::ArenaOf(DeviceIndex device) {
+  if (ours == nullptr) return std::nullopt;
+  return ours.load()->arenas().FactsOf(device);
 }
 
 bool CudaAllocator::IsInPlace() {
@@ -368,7 +386,7 @@ int CudaAllocator::ExchangeFill(int byte) {
 bool CudaAllocator::IsNative(const c10::DataPtr& data) {
   const c10::DeleterFnPtr deleter = data.get_deleter();
   return ours != nullptr &&
-         (deleter == NativeDeleter() || deleter == &DeleteObserved);
+         (deleter == DeleterOf(data.get()) || deleter == &DeleteObserved);
 }
 
 void CudaAllocator::SetFreeObserver(void (*observer)(void* block)) {
@@ -378,7 +396,7 @@ void CudaAllocator::SetFreeObserver(void (*observer)(void* block)) {
 void CudaAllocator::ObserveFree(c10::DataPtr* data) {
   // Where it is not the native one's, nothing changes.
   static_cast<void>(
-      data->compare_exchange_deleter(NativeDeleter(), &DeleteObserved));
+      data->compare_exchange_deleter(DeleterOf(data->get()), &DeleteObserved));
 }
 
 DeviceBooks& CudaAllocator::Books(DeviceIndex device) {

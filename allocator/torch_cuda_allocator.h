@@ -15,19 +15,22 @@
 // Of the backend cudaMallocAsync only statistics are seen: there are no books,
 // and the pressure handler is asked as its live bytes say.
 //
-// Blocks are the native allocator's, and so are their deleters. Thread-safe.
+// Blocks are the native allocator's, and so are their deleters, but for those
+// of a planned arena (allocator/torch_cuda_arena.h). Thread-safe.
 #ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_
 #define EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_
 
 #include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "allocator/device_books.h"
+#include "allocator/step_arena.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -63,6 +66,13 @@ class CudaAllocator {
   // allocator than PyTorch's is in place, whose name the message has, or if it
   // was done before.
   static absl::Status Install(const Policy& policy);
+
+  // A step of the program ends on the device and the next begins;
+  // `wants_arena`: a planned arena may take over (allocator/step_arena.h). One
+  // thread at a time.
+  static void BeginStep(c10::DeviceIndex device, bool wants_arena);
+  // nullopt before the first step that wanted one.
+  static std::optional<StepArena::Facts> ArenaOf(c10::DeviceIndex device);
 
   // Whether ours is still the one that PyTorch asks.
   static bool IsInPlace();

@@ -24,7 +24,7 @@ Bytes RoundUpTo(size_t size, size_t to) {
 }
 
 Bytes SegmentFor(size_t size) {
-  if (size <= kSmallRequest) return Bytes{int64_t{kSmallSegment}};
+  if (IsSmall(size)) return Bytes{int64_t{kSmallSegment}};
   if (size >= kMiddleRequest) return RoundUpTo(size, kSmallSegment);
   return LargeSegment();
 }
@@ -37,7 +37,12 @@ CachedSegment SegmentLike(Bytes size, const c10::MempoolId_t& pool,
           .stream = stream};
 }
 
+thread_local bool is_unbooked = false;
+
 }  // namespace
+
+UnbookedScope::UnbookedScope() { is_unbooked = true; }
+UnbookedScope::~UnbookedScope() { is_unbooked = false; }
 
 Bytes LargeSegment() {
   using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
@@ -46,10 +51,12 @@ Bytes LargeSegment() {
 
 Bytes RoundUp(size_t size) { return RoundUpTo(size, kRounding); }
 
+bool IsSmall(size_t size) { return size <= kSmallRequest; }
+
 CacheRequest CacheRequestFor(size_t size, const void* stream) {
   return {.size = RoundUp(size),
           .segment = SegmentFor(size),
-          .is_small = size <= kSmallRequest,
+          .is_small = IsSmall(size),
           .stream = stream};
 }
 
@@ -65,6 +72,7 @@ void NoteTrace(const TraceEntry& entry) {
   const Bytes size = RoundUp(entry.size_);
   switch (entry.action_) {
     case TraceEntry::ALLOC:
+      if (is_unbooked) return;
       return books.OnAllocate(address, size, AllocationKind::Current());
     case TraceEntry::FREE_REQUESTED:
       return books.OnLeave(address);

@@ -19,11 +19,23 @@ inline constexpr int kMaxCudaDevices = C10_COMPILE_TIME_MAX_GPUS;
 
 // What the native allocator makes of a request.
 Bytes RoundUp(size_t size);
+// Which of its two kinds of segments the request is served from.
+bool IsSmall(size_t size);
 // The largest that it reserves for a request that is smaller.
 Bytes LargeSegment();
 CacheRequest CacheRequestFor(size_t size, const void* stream);
 
 DeviceBooks& BooksOf(c10::DeviceIndex device);
+
+// What this thread asks for meanwhile is no block in the books: others will be
+// in it.
+class UnbookedScope {
+ public:
+  UnbookedScope();
+  ~UnbookedScope();
+  UnbookedScope(const UnbookedScope&) = delete;
+  UnbookedScope& operator=(const UnbookedScope&) = delete;
+};
 
 // An AllocatorTraceTracker: runs under the native allocator's lock.
 void NoteTrace(const c10::CachingDeviceAllocator::TraceEntry& entry);

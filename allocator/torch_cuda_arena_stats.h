@@ -1,0 +1,56 @@
+// PyTorch's statistics of a CUDA device some of whose blocks lie in an arena.
+//
+// The native allocator counts the arena's memory as one block, and not what
+// lies in it. Here the one is taken out of its statistics and the other put in.
+// Its own peaks do not know of blocks in the arena, so the sums are followed
+// while the arena has memory: at each request, with what the native allocator
+// had when it was last asked.
+//
+// Not thread-safe.
+#ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_ARENA_STATS_H_
+#define EBBTIDE_ALLOCATOR_TORCH_CUDA_ARENA_STATS_H_
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include <cstddef>
+
+namespace ebbtide {
+
+class ArenaStats {
+ public:
+  using DeviceStats = c10::CachingDeviceAllocator::DeviceStats;
+
+  // The arena's memory was taken: the native statistics before and after.
+  void OnTaken(const DeviceStats& before, const DeviceStats& after);
+  // It is about to be given back. The native peaks are to be reset after that.
+  void OnGiveBack(const DeviceStats& native);
+
+  // A block of the arena, as it was asked for.
+  void OnAllocate(size_t size);
+  void OnFree(size_t size);
+  // What the native allocator has now.
+  void OnNative(const DeviceStats& native);
+
+  // As the functions of PyTorch's allocator, which are to be called besides,
+  // before.
+  void ResetPeaks(const DeviceStats& native);
+  void ResetAccumulated();
+
+  // Of both, made of the native ones.
+  DeviceStats Joined(DeviceStats native) const;
+
+ private:
+  void FollowPeaks();
+
+  bool has_memory_ = false;
+  DeviceStats native_;  // `current` when it was last asked
+  DeviceStats held_;    // `current` of the arena's memory, in the native ones
+  DeviceStats taken_;   // `allocated` and `freed` of it
+  DeviceStats blocks_;  // but for the peaks
+  DeviceStats peaks_;   // `peak` of the sums; of native ones, up to the last
+                        // time that they were reset on our account
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_TORCH_CUDA_ARENA_STATS_H_

@@ -1,0 +1,344 @@
+#include "allocator/torch_cuda_device_arena.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "allocator/allocation_kind.h"
+#include "allocator/cuda_api.h"
+#include "allocator/torch_cuda_books.h"
+
+namespace ebbtide {
+namespace {
+
+// The native allocator reserves whole ones of these for large requests.
+constexpr int64_t kSegmentGrain = 2 << 20;
+
+// Streams that the program made itself, which it may destroy: those of PyTorch
+// have an odd number, and the default one has 0 (c10/cuda/CUDAStream.h).
+bool IsExternal(c10::cuda::CUDAStream stream) {
+  return stream.id() != 0 && (stream.id() & 1) == 0;
+}
+
+size_t AddressOf(const void* block) { return reinterpret_cast<size_t>(block); }
+
+}  // namespace
+
+DeviceArena::DeviceArena(native::CUDAAllocator* native, c10::DeviceIndex device,
+                         const CudaApi* api, const std::atomic<int>* pools,
+                         ArenaHistory* history)
+    : native_(*native),
+      device_(device),
+      api_(*api),
+      pools_(*pools),
+      history_(*history),
+      events_(CudaEvents::Create(api, device)),
+      arena_(this, this) {}
+
+std::optional<int> DeviceArena::NumberOf(c10::cuda::CUDAStream stream) {
+  if (IsExternal(stream)) return std::nullopt;
+  const cudaStream_t wanted = stream.stream();
+  const auto find = [&]() -> std::optional<int> {
+    const int count = stream_count_;
+    for (int i = 0; i < count; ++i) {
+      if (streams_[i] == wanted) return i;
+    }
+    return std::nullopt;
+  };
+  if (const auto known = find()) return known;
+  std::lock_guard lock(streams_mutex_);
+  if (const auto known = find()) return known;
+  const int number = stream_count_;
+  if (number == kMostStreams) return std::nullopt;
+  streams_[number] = wanted;
+  stream_count_ = number + 1;
+  return number;
+}
+
+void* DeviceArena::Allocate(size_t size, c10::cuda::CUDAStream stream) {
+  const auto number = NumberOf(stream);
+  if (!number) return nullptr;
+  return Book(arena_.Allocate(Bytes{static_cast<int64_t>(size)}, *number), size,
+              stream);
+}
+
+void* DeviceArena::AllocateAnywhere(size_t size, c10::cuda::CUDAStream stream) {
+  const auto number = NumberOf(stream);
+  if (!number) return nullptr;
+  return Book(
+      arena_.AllocateAnywhere(Bytes{static_cast<int64_t>(size)}, *number), size,
+      stream);
+}
+
+void* DeviceArena::Book(void* block, size_t size,
+                        c10::cuda::CUDAStream stream) {
+  if (block == nullptr) return nullptr;
+  Block what = {.size = size, .stream = stream};
+  if (history_.is_enabled()) {
+    what.context = history_.ContextOfBlock();
+    Record(TraceEntry::ALLOC, block, what);
+  }
+  BooksOf(device_).OnAllocate(block, RoundUp(size), AllocationKind::Current());
+  std::optional<ArenaStats::DeviceStats> native;
+  if (is_stale_.exchange(false)) native = native_.getDeviceStats(device_);
+  std::lock_guard lock(mutex_);
+  if (native) stats_.OnNative(*native);
+  stats_.OnAllocate(size);
+  blocks_.insert_or_assign(block, std::move(what));
+  return block;
+}
+
+Bytes DeviceArena::Free(void* block) {
+  std::optional<Block> what;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = blocks_.find(block);
+    TORCH_CHECK(found != blocks_.end(), "invalid device pointer: ", block);
+    what = std::move(found->second);
+    blocks_.erase(found);
+    stats_.OnFree(what->size);
+  }
+  if (history_.is_enabled()) {
+    Record(TraceEntry::FREE_REQUESTED, block, *what);
+    Record(TraceEntry::FREE_COMPLETED, block, *what);
+  }
+  const Bytes size = RoundUp(what->size);
+  // Nobody asks later what streams do that the program may destroy.
+  for (const cudaStream_t stranger : what->strangers) {
+    // Nobody gets the block then.
+    if (!Order(stranger, what->stream.stream()).ok()) return size;
+  }
+  // Before anybody else may have it.
+  BooksOf(device_).OnFree(block);
+  arena_.Free(block, what->others);
+  return size;
+}
+
+void DeviceArena::KeepFor(const void* block, c10::cuda::CUDAStream stream) {
+  const auto number = NumberOf(stream);
+  const auto add = [](auto* all, auto one) {
+    if (std::find(all->begin(), all->end(), one) == all->end()) {
+      all->push_back(one);
+    }
+  };
+  std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(block);
+  if (found == blocks_.end() || found->second.stream == stream) return;
+  if (number) {
+    add(&found->second.others, *number);
+  } else {
+    add(&found->second.strangers, stream.stream());
+  }
+}
+
+void DeviceArena::OnNative(const void* block, size_t size,
+                           c10::cuda::CUDAStream stream) {
+  const auto number = NumberOf(stream);
+  if (number) {
+    arena_.OnAllocate(block, Bytes{static_cast<int64_t>(size)}, *number);
+  }
+}
+
+void DeviceArena::OnNativeChange() {
+  if (arena_.base() == nullptr) return;
+  const auto native = native_.getDeviceStats(device_);
+  std::lock_guard lock(mutex_);
+  stats_.OnNative(native);
+}
+
+void DeviceArena::OnNativeFree(const void* block) {
+  is_stale_ = true;
+  arena_.OnFree(block);
+}
+
+absl::StatusOr<char*> DeviceArena::Take(Bytes size) {
+  if (pools_ > 0) return absl::UnavailableError("a capture is going on");
+  const Bytes segment{(Count(size) + kSegmentGrain - 1) / kSegmentGrain *
+                      kSegmentGrain};
+  const DeviceBooks& books = BooksOf(device_);
+  native_.emptyCache({0, 0});
+  const Bytes over = books.reserved() + segment - books.ledger().budget();
+  if (over > Bytes{0}) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(Count(over), " bytes are missing for it in the budget"));
+  }
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device_);
+  const auto before = native_.getDeviceStats(device_);
+  void* block = nullptr;
+  try {
+    const UnbookedScope unbooked;
+    block = native_.raw_alloc_with_stream(Count(segment), stream);
+    c10::cuda::device_synchronize();
+  } catch (const c10::Error& error) {
+    if (block != nullptr) native_.raw_delete(block);
+    return absl::ResourceExhaustedError(error.what_without_backtrace());
+  }
+  BooksOf(device_).SetArena(block, true);
+  const auto after = native_.getDeviceStats(device_);
+  std::lock_guard lock(mutex_);
+  stats_.OnTaken(before, after);
+  own_.push_back({.address = AddressOf(block),
+                  .size = static_cast<size_t>(Count(segment)),
+                  .stream = stream});
+  return static_cast<char*>(block);
+}
+
+bool DeviceArena::GiveBack(char* base) {
+  if (pools_ > 0) return false;
+  cudaStream_t stream = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    stream = own_.back().stream;
+  }
+  for (int i = 0; i < stream_count_; ++i) {
+    if (!Order(streams_[i], stream).ok()) return false;
+  }
+  {
+    const auto native = native_.getDeviceStats(device_);
+    std::lock_guard lock(mutex_);
+    stats_.OnGiveBack(native);
+  }
+  BooksOf(device_).SetArena(base, false);
+  native_.raw_delete(base);
+  native_.resetPeakStats(device_);
+  return true;
+}
+
+absl::StatusOr<CudaEvent> DeviceArena::EndOf(cudaStream_t stream) {
+  // A capture would take what is queued for its own.
+  if (pools_ > 0) return absl::UnavailableError("a capture is going on");
+  const CudaScope scope(api_, device_);
+  auto event = events_->Take(CudaEvent::Use::kOrder);
+  if (!event.ok()) return event.status();
+  const absl::Status recorded = event->Record(stream);
+  if (!recorded.ok()) return recorded;
+  return event;
+}
+
+absl::Status DeviceArena::Order(cudaStream_t before, cudaStream_t after) {
+  if (before == after) return absl::OkStatus();
+  const auto end = EndOf(before);
+  if (!end.ok()) return end.status();
+  const CudaScope scope(api_, device_);
+  return end->OrderBefore(after);
+}
+
+absl::Status DeviceArena::NoteEnd(int slot, absl::Span<const int> streams) {
+  if (slot >= static_cast<int>(ends_.size())) ends_.resize(slot + 1);
+  ends_[slot].clear();
+  for (const int stream : streams) {
+    auto end = EndOf(streams_[stream]);
+    if (!end.ok()) return end.status();
+    ends_[slot].push_back(*std::move(end));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceArena::RunBehind(int slot, int stream) {
+  const CudaScope scope(api_, device_);
+  for (const CudaEvent& end : ends_[slot]) {
+    const absl::Status ordered = end.OrderBefore(streams_[stream]);
+    if (!ordered.ok()) return ordered;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceArena::RunBehindAll(int stream) {
+  for (int i = 0; i < stream_count_; ++i) {
+    const absl::Status ordered = Order(streams_[i], streams_[stream]);
+    if (!ordered.ok()) return ordered;
+  }
+  return absl::OkStatus();
+}
+
+void DeviceArena::Record(TraceEntry::Action action, const void* block,
+                         const Block& what) {
+  history_.Add(TraceEntry(action, device_, AddressOf(block), what.size,
+                          what.stream.stream(), c10::MempoolId_t{0, 0},
+                          c10::getApproximateTime(), nullptr, "",
+                          native_.getUserMetadata()),
+               what.context);
+}
+
+ArenaStats::DeviceStats DeviceArena::Joined(
+    const ArenaStats::DeviceStats& native) const {
+  std::lock_guard lock(mutex_);
+  return stats_.Joined(native);
+}
+
+void DeviceArena::ResetPeaks() {
+  const auto native = native_.getDeviceStats(device_);
+  std::lock_guard lock(mutex_);
+  stats_.ResetPeaks(native);
+}
+
+void DeviceArena::ResetAccumulated() {
+  std::lock_guard lock(mutex_);
+  stats_.ResetAccumulated();
+}
+
+bool DeviceArena::IsOwn(const TraceEntry& entry) const {
+  if (entry.device_ != device_ ||
+      (entry.action_ != TraceEntry::ALLOC &&
+       entry.action_ != TraceEntry::FREE_REQUESTED &&
+       entry.action_ != TraceEntry::FREE_COMPLETED)) {
+    return false;
+  }
+  std::lock_guard lock(mutex_);
+  return std::any_of(own_.begin(), own_.end(), [&](const Own& own) {
+    return own.address == entry.addr_ && own.size == entry.size_;
+  });
+}
+
+ArenaHistory::Context DeviceArena::ContextOf(const void* block) const {
+  std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(block);
+  return found == blocks_.end() ? nullptr : found->second.context;
+}
+
+// In the place of the one block that the native allocator has there.
+void DeviceArena::Fill(SegmentInfo* segment) const {
+  using BlockInfo = c10::CachingDeviceAllocator::BlockInfo;
+  std::lock_guard lock(mutex_);
+  const size_t base = AddressOf(arena_.base());
+  size_t address = segment->address;
+  auto own = segment->blocks.begin();
+  while (own != segment->blocks.end() && address != base) {
+    address += own++->size;
+  }
+  if (base == 0 || own == segment->blocks.end() || !own->allocated) return;
+  std::vector<std::pair<size_t, const Block*>> live;
+  for (const auto& [block, what] : blocks_) {
+    live.emplace_back(AddressOf(block), &what);
+  }
+  std::sort(live.begin(), live.end());
+  segment->allocated_size -= own->size;
+  segment->active_size -= own->size;
+  segment->requested_size -= own->requested_size;
+  std::vector<BlockInfo> blocks;
+  const auto add_hole = [&](size_t until) {
+    if (until > address) blocks.push_back({.size = until - address});
+  };
+  const size_t end = base + own->size;
+  for (const auto& [begin, what] : live) {
+    add_hole(begin);
+    const auto size = static_cast<size_t>(Count(RoundUp(what->size)));
+    blocks.push_back({.size = size,
+                      .requested_size = what->size,
+                      .allocated = true,
+                      .active = true,
+                      .context_when_allocated = what->context});
+    segment->allocated_size += size;
+    segment->active_size += size;
+    segment->requested_size += what->size;
+    address = begin + size;
+  }
+  add_hole(end);
+  const auto at = segment->blocks.erase(own);
+  segment->blocks.insert(at, blocks.begin(), blocks.end());
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,137 @@
+// A planned arena (allocator/step_arena.h) of a CUDA device in memory of
+// PyTorch's native allocator, of which it is one block: so that it is among the
+// reserved bytes and within the memory fraction, is registered where segments
+// are, and can be shared with other processes.
+//
+// It takes that block when it begins to serve, behind all that was queued on
+// the device, and gives it back behind all that its blocks' streams do. While
+// requests may be going to private pools, as in captures, it serves none and
+// queues nothing.
+//
+// Thread-safe as StepArena is. No lock of it is held while PyTorch's allocator
+// is called.
+#ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_DEVICE_ARENA_H_
+#define EBBTIDE_ALLOCATOR_TORCH_CUDA_DEVICE_ARENA_H_
+
+#include <c10/core/Device.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "allocator/cuda_events.h"
+#include "allocator/step_arena.h"
+#include "allocator/torch_cuda_arena_history.h"
+#include "allocator/torch_cuda_arena_stats.h"
+#include "allocator/torch_cuda_forward.h"
+
+namespace ebbtide {
+
+class DeviceArena final : ArenaMemory, ArenaOrder {
+ public:
+  using SegmentInfo = c10::CachingDeviceAllocator::SegmentInfo;
+  using TraceEntry = c10::CachingDeviceAllocator::TraceEntry;
+
+  // All outlive this. `pools`: how many private pools requests may go to.
+  DeviceArena(native::CUDAAllocator* native, c10::DeviceIndex device,
+              const CudaApi* api, const std::atomic<int>* pools,
+              ArenaHistory* history);
+
+  void BeginStep(bool is_wanted) { arena_.BeginStep(is_wanted); }
+
+  // A block of at least `size` bytes (positive), from where the plan has it or
+  // from anywhere; nullptr where there is none.
+  void* Allocate(size_t size, c10::cuda::CUDAStream stream);
+  void* AllocateAnywhere(size_t size, c10::cuda::CUDAStream stream);
+  // Blocks of the arena, and no others. Returns how many bytes the block had.
+  Bytes Free(void* block);
+  void KeepFor(const void* block, c10::cuda::CUDAStream stream);
+
+  // The native allocator has served, or is about to get back.
+  void OnNative(const void* block, size_t size, c10::cuda::CUDAStream stream);
+  void OnNativeFree(const void* block);
+  // It has served something.
+  void OnNativeChange();
+
+  bool Owns(const void* address) const { return arena_.Owns(address); }
+  c10::DeviceIndex device() const { return device_; }
+  char* base() const { return arena_.base(); }
+  bool IsServing() const { return arena_.IsServing(); }
+  StepArena::Facts facts() const { return arena_.facts(); }
+
+  // What PyTorch is told, made of what its allocator says.
+  ArenaStats::DeviceStats Joined(const ArenaStats::DeviceStats& native) const;
+  void ResetPeaks();
+  void ResetAccumulated();
+  void Fill(SegmentInfo* segment) const;
+  // Whether it is of the arena's own block.
+  bool IsOwn(const TraceEntry& entry) const;
+  ArenaHistory::Context ContextOf(const void* block) const;
+
+ private:
+  struct Block {
+    size_t size = 0;
+    c10::cuda::CUDAStream stream;
+    // Streams that use it, too; those that are not PyTorch's apart.
+    absl::InlinedVector<int, 2> others;
+    absl::InlinedVector<cudaStream_t, 1> strangers;
+    ArenaHistory::Context context;
+  };
+
+  absl::StatusOr<char*> Take(Bytes size) override;
+  bool GiveBack(char* base) override;
+  absl::Status NoteEnd(int slot, absl::Span<const int> streams) override;
+  absl::Status RunBehind(int slot, int stream) override;
+  absl::Status RunBehindAll(int stream) override;
+
+  void* Book(void* block, size_t size, c10::cuda::CUDAStream stream);
+  void Record(TraceEntry::Action action, const void* block, const Block& what);
+  std::optional<int> NumberOf(c10::cuda::CUDAStream stream);
+  absl::StatusOr<CudaEvent> EndOf(cudaStream_t stream);
+  absl::Status Order(cudaStream_t before, cudaStream_t after);
+
+  native::CUDAAllocator& native_;
+  const c10::DeviceIndex device_;
+  const CudaApi& api_;
+  const std::atomic<int>& pools_;
+  ArenaHistory& history_;
+  const std::shared_ptr<CudaEvents> events_;
+
+  // By number; more streams are not served.
+  static constexpr int kMostStreams = 32;
+  std::array<std::atomic<cudaStream_t>, kMostStreams> streams_{};
+  std::atomic<int> stream_count_ = 0;
+  std::mutex streams_mutex_;
+
+  // Under the lock of the planned arena, which calls.
+  std::vector<absl::InlinedVector<CudaEvent, 1>> ends_;  // by slot
+
+  // What the native allocator had has changed since `stats_` knows it.
+  std::atomic<bool> is_stale_ = true;
+
+  mutable std::mutex mutex_;
+  absl::flat_hash_map<const void*, Block> blocks_;
+  ArenaStats stats_;
+  // Where the arena's own blocks lay, and how many bytes it asked for.
+  struct Own {
+    size_t address = 0;
+    size_t size = 0;
+    cudaStream_t stream = nullptr;
+  };
+  std::vector<Own> own_;
+
+  StepArena arena_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_TORCH_CUDA_DEVICE_ARENA_H_
