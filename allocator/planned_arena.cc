@@ -122,8 +122,9 @@ bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
   return true;
 }
 
-void* PlannedArena::Allocate(Bytes size, int stream) {
+void* PlannedArena::Allocate(Bytes size, int stream, bool* is_unplaced) {
   std::lock_guard lock(mutex_);
+  if (is_unplaced != nullptr) *is_unplaced = false;
   if (mode_ != Mode::kPlanned) return nullptr;
   const int index = Match(size, stream);
   if (index < 0) {
@@ -136,6 +137,7 @@ void* PlannedArena::Allocate(Bytes size, int stream) {
   const ArenaPlan::Slot& slot = plan_.slots()[index];
   if (slot.offset == kUnplaced) {
     ++counts_.unplaced;
+    if (is_unplaced != nullptr) *is_unplaced = true;
     return nullptr;
   }
   if (!ComeUp(index) || MeetsLate(slot) || !RunsBehindPreceding(slot)) {

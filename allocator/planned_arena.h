@@ -82,8 +82,9 @@ class PlannedArena {
   void BeginPhase(int phase);
 
   // A block of `size` bytes (positive) for work on the stream; nullptr where
-  // there is no room for it, or it is expected and unplaced.
-  void* Allocate(Bytes size, int stream);
+  // there is no room for it. `is_unplaced`, if given, is told whether it is
+  // expected and unplaced, which gets nullptr, too.
+  void* Allocate(Bytes size, int stream, bool* is_unplaced = nullptr);
 
   // The same wherever there is room, without a look at the plan: a stray. The
   // highest place, because fewest slots are there. O(sites of the plan).

@@ -188,9 +188,10 @@ void StepArena::Retry() {
   if (state_ == State::kOff) is_traced_ = false;
 }
 
-void* StepArena::Allocate(Bytes size, int stream) {
+void* StepArena::Allocate(Bytes size, int stream, bool* is_unplaced) {
   PlannedArena* const arena = arena_;
-  return arena == nullptr ? nullptr : arena->Allocate(size, stream);
+  return arena == nullptr ? nullptr
+                          : arena->Allocate(size, stream, is_unplaced);
 }
 
 void* StepArena::AllocateAnywhere(Bytes size, int stream) {

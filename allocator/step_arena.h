@@ -76,7 +76,7 @@ class StepArena {
   void BeginStep(bool is_wanted);
 
   // As those of PlannedArena; nullptr where the allocator is to serve.
-  void* Allocate(Bytes size, int stream);
+  void* Allocate(Bytes size, int stream, bool* is_unplaced = nullptr);
   void* AllocateAnywhere(Bytes size, int stream);
   bool Free(void* block, absl::Span<const int> others);
 

@@ -90,7 +90,9 @@ DeviceArena* ArenaCudaAllocator::ArenaOf(const void* block) const {
 void* ArenaCudaAllocator::Serve(DeviceArena* arena, size_t size,
                                 c10::cuda::CUDAStream stream) {
   if (arena->base() == nullptr || pools_ > 0) return nullptr;
-  if (void* const planned = arena->Allocate(size, stream)) return planned;
+  bool is_unplaced = false;
+  void* const planned = arena->Allocate(size, stream, &is_unplaced);
+  if (planned != nullptr || is_unplaced) return planned;
   // While it is leaving, what it serves delays that.
   CacheRequest request = CacheRequestFor(size, stream.stream());
   request.may_use_arena = false;

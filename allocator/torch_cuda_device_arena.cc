@@ -58,11 +58,14 @@ std::optional<int> DeviceArena::NumberOf(c10::cuda::CUDAStream stream) {
   return number;
 }
 
-void* DeviceArena::Allocate(size_t size, c10::cuda::CUDAStream stream) {
+void* DeviceArena::Allocate(size_t size, c10::cuda::CUDAStream stream,
+                            bool* is_unplaced) {
+  *is_unplaced = false;
   const auto number = NumberOf(stream);
   if (!number) return nullptr;
-  return Book(arena_.Allocate(Bytes{static_cast<int64_t>(size)}, *number), size,
-              stream);
+  return Book(
+      arena_.Allocate(Bytes{static_cast<int64_t>(size)}, *number, is_unplaced),
+      size, stream);
 }
 
 void* DeviceArena::AllocateAnywhere(size_t size, c10::cuda::CUDAStream stream) {

@@ -49,8 +49,9 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   void BeginStep(bool is_wanted) { arena_.BeginStep(is_wanted); }
 
   // A block of at least `size` bytes (positive), from where the plan has it or
-  // from anywhere; nullptr where there is none.
-  void* Allocate(size_t size, c10::cuda::CUDAStream stream);
+  // from anywhere; nullptr where there is none, or the plan leaves it to
+  // others.
+  void* Allocate(size_t size, c10::cuda::CUDAStream stream, bool* is_unplaced);
   void* AllocateAnywhere(size_t size, c10::cuda::CUDAStream stream);
   // Blocks of the arena, and no others. Returns how many bytes the block had.
   Bytes Free(void* block);

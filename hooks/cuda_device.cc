@@ -93,6 +93,11 @@ int CudaDevice::CurrentIndex() const {
   return Insist([] { return c10::cuda::current_device(); });
 }
 
+void CudaDevice::BeginStep(int index, bool follows_plan) {
+  if (!IsUsed()) return;
+  CudaAllocator::BeginStep(static_cast<c10::DeviceIndex>(index), follows_plan);
+}
+
 Bytes CudaDevice::StepPeak(int index) const {
   return CudaAllocator::Books(index).ReservedPeak();
 }

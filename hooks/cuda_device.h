@@ -30,6 +30,7 @@ class CudaDevice final : public Device {
   int CurrentIndex() const override;
   absl::Status Install(const Settings& settings,
                        const Callbacks& callbacks) override;
+  void BeginStep(int index, bool follows_plan) override;
   Bytes StepPeak(int index) const override;
   Bytes RunPeak(int index) const override;
   void ResetPeak(int index) override;

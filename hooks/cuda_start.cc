@@ -140,6 +140,23 @@ std::string Explain(DeviceIndex device, Bytes wanted) {
 // Without a call to it, after which a child of fork could not use the device.
 bool HasDriver() { return dlopen("libcuda.so.1", RTLD_LAZY) != nullptr; }
 
+std::optional<ArenaReport> ReportArena(DeviceIndex device) {
+  const auto facts = CudaAllocator::ArenaOf(device);
+  if (!facts) return std::nullopt;
+  const ArenaCounts& counts = facts->counts;
+  return ArenaReport{
+      .state = NameOf(facts->state),
+      .reason = facts->reason,
+      .height = facts->height,
+      .bound = facts->bound,
+      .size = facts->size,
+      .retreats = facts->retreats,
+      .planned = counts.planned,
+      .elsewhere = counts.fallback + counts.strays,
+      .mismatches = counts.unexpected + counts.occupied + counts.skipped,
+      .fallback_peak = Bytes{counts.fallback_peak}};
+}
+
 }  // namespace
 
 void StartCuda(const Settings& settings) {
@@ -171,7 +188,8 @@ CudaReport ReportCuda() {
         {.name = NameOf(device),
          .budget = budget == kNoBudget ? Bytes{-1} : budget,
          .reserved_peak = books.ReservedPeak(),
-         .peak = books.ledger().RunPeak()});
+         .peak = books.ledger().RunPeak(),
+         .arena = ReportArena(device)});
   }
   return report;
 }

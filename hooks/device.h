@@ -106,6 +106,10 @@ class Device {
   // Nothing is held to a budget any more, where that ends here.
   virtual void StopBounding() {}
 
+  // A step ends there and the next one begins. `follows_plan`: it is planned, so
+  // that its addresses may be, too.
+  virtual void BeginStep(int /*index*/, bool /*follows_plan*/) {}
+
   // What is alive, by kind; its budget is the device's.
   Ledger& ledger(int index) const { return *ledgers_[index]; }
   // Highest of what the budget bounds since the last ResetPeak, which also

@@ -99,12 +99,28 @@ nlohmann::ordered_json CoverageToJson(const Coverage& c) {
           {"groups", groups}};
 }
 
+nlohmann::ordered_json ArenaToJson(const ArenaReport& arena) {
+  return {{"state", arena.state},
+          {"reason", arena.reason},
+          {"height", Count(arena.height)},
+          {"bound", Count(arena.bound)},
+          {"size", Count(arena.size)},
+          {"retreats", arena.retreats},
+          {"planned", arena.planned},
+          {"elsewhere", arena.elsewhere},
+          {"mismatches", arena.mismatches},
+          {"fallback_peak", Count(arena.fallback_peak)}};
+}
+
 nlohmann::ordered_json CudaToJson(const CudaReport& cuda) {
   auto devices = nlohmann::ordered_json::object();
   for (const CudaReport::Device& device : cuda.devices) {
     devices[device.name] = {{"budget", Count(device.budget)},
                             {"reserved_peak", Count(device.reserved_peak)},
                             {"peak", Count(device.peak)}};
+    if (device.arena) {
+      devices[device.name]["arena"] = ArenaToJson(*device.arena);
+    }
   }
   return {{"allocator", cuda.allocator},
           {"is_ours", cuda.is_ours},

@@ -17,6 +17,20 @@
 
 namespace ebbtide {
 
+// Of a planned arena (allocator/step_arena.h).
+struct ArenaReport {
+  std::string state;
+  std::string reason;  // of its last retreat; empty: there was none
+  Bytes height{};      // of the last layout
+  Bytes bound{};       // that no layout is below
+  Bytes size{};        // of its memory now
+  int64_t retreats = 0;
+  int64_t planned = 0;     // requests that it served as planned
+  int64_t elsewhere = 0;   // that it served otherwise
+  int64_t mismatches = 0;  // that were not as planned, or did not come
+  Bytes fallback_peak{};   // of live bytes that it served otherwise
+};
+
 // Of the CUDA devices that the program has used.
 struct CudaReport {
   std::string allocator;  // PyTorch's name of it; empty: this torch has no CUDA
@@ -26,6 +40,7 @@ struct CudaReport {
     Bytes budget{-1};       // negative: none
     Bytes reserved_peak{};  // what the budget is of
     Bytes peak{};           // of live bytes
+    std::optional<ArenaReport> arena;
   };
   std::vector<Device> devices;
 };

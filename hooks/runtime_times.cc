@@ -86,8 +86,10 @@ void Runtime::CloseStep() {
     NoteWork();
     ++report_.steps_by_state[NameOf(state_)];
   }
+  Device::Get().BeginStep(device_,
+                          state_ == State::kActive || state_ == State::kSteady);
   RunLog::Global().BeginStep(report_.steps.count());
-  step_began_ = now;
+  step_began_ = Seconds();
   Device::Get().ResetPeak(device_);
 }
 

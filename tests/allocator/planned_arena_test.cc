@@ -146,7 +146,9 @@ TEST(PlannedArenaTest, WhatIsUnplacedIsLeftToOthers) {
   for (int step = 1; step <= 2; ++step) {
     arena.BeginPhase(0);
     EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
-    EXPECT_EQ(arena.Allocate(Bytes{700}, 0), nullptr);
+    bool is_unplaced = false;
+    EXPECT_EQ(arena.Allocate(Bytes{700}, 0, &is_unplaced), nullptr);
+    EXPECT_TRUE(is_unplaced);
     EXPECT_TRUE(arena.Free(kBase));
     EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
     EXPECT_TRUE(arena.Free(kBase));
