@@ -75,9 +75,9 @@ void StepArena::Judge() {
   const ArenaCounts now = arena.counts();
   const ArenaCounts before = std::exchange(judged_, now);
   const auto requests = static_cast<int64_t>(layout_->plan.slots().size());
-  if (Mismatches(before, now) * kTolerance > requests) {
-    Leave(Describe(before, now));
-  }
+  const bool is_bad = Mismatches(before, now) * kTolerance > requests;
+  bad_steps_ = is_bad ? bad_steps_ + 1 : 0;
+  if (bad_steps_ >= kBadSteps) Leave(Describe(before, now));
 }
 
 void StepArena::Leave(std::string reason) {
@@ -176,6 +176,7 @@ void StepArena::TakeOver() {
   arenas_.push_back(
       std::make_unique<PlannedArena>(layout_->plan, *base, fallback, &order_));
   judged_ = {};
+  bad_steps_ = 0;
   base_ = *base;
   size_ = Count(size);
   arena_ = arenas_.back().get();

@@ -7,9 +7,10 @@
 //   kServing         it did what the plan says for kCleanSteps in a row: it has
 //                    memory and serves; what it has no room for is for the
 //                    allocator
-//   kLeaving         steps are not as planned any more: the allocator serves,
-//                    and where that has no room, what is free of the arena. Its
-//                    memory is given back when its last block is freed.
+//   kLeaving         kBadSteps in a row were not as planned: the allocator
+//                    serves, and where that has no room, what is free of the
+//                    arena. Its memory is given back when its last block is
+//                    freed.
 //   kOff             for good, after kMostRetreats retreats: that it left, that
 //                    its memory could not be had, or that what it thought was
 //                    not what happened, again and again
@@ -53,6 +54,7 @@ class StepArena {
  public:
   enum class State { kRecording, kCounterfactual, kServing, kLeaving, kOff };
   static constexpr int kCleanSteps = 3;
+  static constexpr int kBadSteps = 2;
   static constexpr int kMostRetreats = 3;
 
   struct Facts {
@@ -90,7 +92,6 @@ class StepArena {
   bool Owns(const void* address) const;
   // Where its memory begins; nullptr: it has none.
   char* base() const { return base_; }
-  bool IsServing() const { return state_ == State::kServing; }
   bool IsLeaving() const { return state_ == State::kLeaving; }
   Facts facts() const;
 
@@ -119,6 +120,7 @@ class StepArena {
   ArenaCounts judged_;  // at the begin of the step
   int clean_steps_ = 0;
   int unclean_steps_ = 0;
+  int bad_steps_ = 0;
 
   // Never held while the allocator or the memory is called.
   mutable std::mutex mutex_;

@@ -93,13 +93,10 @@ void* ArenaCudaAllocator::Serve(DeviceArena* arena, size_t size,
   bool is_unplaced = false;
   void* const planned = arena->Allocate(size, stream, &is_unplaced);
   if (planned != nullptr || is_unplaced) return planned;
-  // While it is leaving, what it serves delays that.
+  // What stays there would be in the way of the plan.
   CacheRequest request = CacheRequestFor(size, stream.stream());
   request.may_use_arena = false;
-  if (!arena->IsServing() &&
-      BooksOf(stream.device_index()).FindsRoom(request)) {
-    return nullptr;
-  }
+  if (BooksOf(stream.device_index()).FindsRoom(request)) return nullptr;
   return arena->AllocateAnywhere(size, stream);
 }
 

@@ -66,7 +66,6 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   bool Owns(const void* address) const { return arena_.Owns(address); }
   c10::DeviceIndex device() const { return device_; }
   char* base() const { return arena_.base(); }
-  bool IsServing() const { return arena_.IsServing(); }
   StepArena::Facts facts() const { return arena_.facts(); }
 
   // What PyTorch is told, made of what its allocator says.

@@ -113,8 +113,18 @@ TEST_F(StepArenaTest, AServedStepIsServedWhole) {
   EXPECT_EQ(facts.counts.fallback + facts.counts.occupied, 0);
 }
 
+TEST_F(StepArenaTest, OneOtherStepDoesNotMakeItLeave) {
+  StepUntil(State::kServing);
+  for (int i = 0; i < 5; ++i) {
+    Step(4096);
+    Step();
+  }
+  EXPECT_EQ(arena_.facts().state, State::kServing);
+}
+
 TEST_F(StepArenaTest, OtherStepsMakeItLeaveAndItsMemoryGoesWithTheLastBlock) {
   StepUntil(State::kServing);
+  Step(4096);
   Step(4096);
   memory_.may_be_given_back = false;
   arena_.BeginStep(true);
@@ -136,9 +146,7 @@ TEST_F(StepArenaTest, OtherStepsMakeItLeaveAndItsMemoryGoesWithTheLastBlock) {
 TEST_F(StepArenaTest, ItIsOffAfterSomeRetreats) {
   for (int i = 0; i < StepArena::kMostRetreats; ++i) {
     StepUntil(State::kServing);
-    Step(4096);
-    Step(4096);
-    Step(4096);
+    for (int k = 0; k < 4; ++k) Step(4096);
   }
   EXPECT_EQ(arena_.facts().state, State::kOff);
   EXPECT_EQ(memory_.taken, 0);
