@@ -60,7 +60,7 @@ const char* NameOf(StepArena::State state) {
 StepArena::~StepArena() = default;
 
 void StepArena::BeginStep(bool is_wanted) {
-  if (state_ == State::kServing) Judge();
+  if (state_ == State::kServing) Judge(is_wanted);
   if (state_ == State::kLeaving) Release();
   if (state_ == State::kCounterfactual) Think();
   // What it thinks is a step further than what it records.
@@ -69,21 +69,28 @@ void StepArena::BeginStep(bool is_wanted) {
   }
 }
 
-void StepArena::Judge() {
+void StepArena::Judge(bool is_wanted) {
   PlannedArena& arena = *arena_;
   arena.BeginPhase(0);
   const ArenaCounts now = arena.counts();
   const ArenaCounts before = std::exchange(judged_, now);
   const auto requests = static_cast<int64_t>(layout_->plan.slots().size());
   const bool is_bad = Mismatches(before, now) * kTolerance > requests;
-  bad_steps_ = is_bad ? bad_steps_ + 1 : 0;
-  if (bad_steps_ >= kBadSteps) Leave(Describe(before, now));
+  bad_steps_ = is_bad || !is_wanted ? bad_steps_ + 1 : 0;
+  if (bad_steps_ >= kBadSteps) {
+    Leave(is_bad ? Describe(before, now) : "steps follow no plan any more",
+          /*is_retreat=*/is_wanted);
+  } else if (bad_steps_ == 0 && ++good_steps_ % kForgiven == 0) {
+    std::lock_guard lock(mutex_);
+    in_a_row_ = 0;
+  }
 }
 
-void StepArena::Leave(std::string reason) {
+void StepArena::Leave(std::string reason, bool is_retreat) {
   (*arena_).Leave();
   std::lock_guard lock(mutex_);
   facts_.reason = std::move(reason);
+  is_retreat_ = is_retreat;
   state_ = State::kLeaving;
 }
 
@@ -101,7 +108,7 @@ void StepArena::Release() {
   size_ = 0;
   std::lock_guard lock(mutex_);
   facts_.counts = arena->counts();
-  Retry();
+  Retry(is_retreat_);
 }
 
 void StepArena::Record(bool is_wanted) {
@@ -184,8 +191,12 @@ void StepArena::TakeOver() {
 }
 
 // With the mutex held.
-void StepArena::Retry() {
-  state_ = ++facts_.retreats < kMostRetreats ? State::kRecording : State::kOff;
+void StepArena::Retry(bool is_retreat) {
+  if (is_retreat) {
+    ++facts_.retreats;
+    ++in_a_row_;
+  }
+  state_ = in_a_row_ < kMostRetreats ? State::kRecording : State::kOff;
   if (state_ == State::kOff) is_traced_ = false;
 }
 

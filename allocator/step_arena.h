@@ -55,7 +55,9 @@ class StepArena {
   enum class State { kRecording, kCounterfactual, kServing, kLeaving, kOff };
   static constexpr int kCleanSteps = 3;
   static constexpr int kBadSteps = 2;
+  // Of so many in a row; kForgiven steps as planned are a new begin.
   static constexpr int kMostRetreats = 3;
+  static constexpr int kForgiven = 1000;
 
   struct Facts {
     State state = State::kRecording;
@@ -74,7 +76,8 @@ class StepArena {
   StepArena(const StepArena&) = delete;
   StepArena& operator=(const StepArena&) = delete;
 
-  // A step ends and the next one begins. `is_wanted`: an arena is of use.
+  // A step ends and the next one begins. `is_wanted`: an arena is of use; a
+  // step without that is as good as one that is not as planned.
   void BeginStep(bool is_wanted);
 
   // As those of PlannedArena; nullptr where the allocator is to serve.
@@ -96,13 +99,13 @@ class StepArena {
   Facts facts() const;
 
  private:
-  void Judge();
-  void Leave(std::string reason);
+  void Judge(bool is_wanted);
+  void Leave(std::string reason, bool is_retreat);
   void Release();
   void Record(bool is_wanted);
   void Think();
   void TakeOver();
-  void Retry();
+  void Retry(bool is_retreat = true);
 
   ArenaMemory& memory_;
   ArenaOrder& order_;
@@ -121,10 +124,13 @@ class StepArena {
   int clean_steps_ = 0;
   int unclean_steps_ = 0;
   int bad_steps_ = 0;
+  int64_t good_steps_ = 0;
 
   // Never held while the allocator or the memory is called.
   mutable std::mutex mutex_;
   StepTrace trace_;
+  bool is_retreat_ = false;  // that it is leaving
+  int in_a_row_ = 0;         // retreats
   std::optional<StepLayout> layout_;
   std::unique_ptr<PlannedArena> thought_;
   absl::flat_hash_map<const void*, void*> thought_of_;  // by real block

@@ -59,7 +59,10 @@ void ArenaCudaAllocator::Attach() {
 DeviceArena* ArenaCudaAllocator::MakeArena(DeviceIndex device) {
   const auto api = CudaApi::Loaded();
   if (!api.ok() || !attached_) return nullptr;
-  arenas_[device] = new DeviceArena(&inner(), device, *api, &pools_, &history_);
+  arenas_[device] = new DeviceArena(
+      &inner(), device, *api, &pools_, &history_, [this](const auto& entry) {
+        for (const auto& tracker : *trackers_.load()) tracker(entry);
+      });
   count_ = std::max<int>(count_, device + 1);
   return arenas_[device];
 }
@@ -162,6 +165,20 @@ void* ArenaCudaAllocator::getBaseAllocation(void* block, size_t* size) {
   DeviceArena* const arena = ArenaOf(block);
   return inner().getBaseAllocation(arena == nullptr ? block : arena->base(),
                                    size);
+}
+
+void ArenaCudaAllocator::attachAllocatorTraceTracker(
+    native::AllocatorTraceTracker tracker) {
+  inner().attachAllocatorTraceTracker([tracker](const auto& entry) {
+    if (!DeviceArena::IsOfMemory(entry)) tracker(entry);
+  });
+  std::shared_ptr<const Trackers> before = trackers_;
+  std::shared_ptr<const Trackers> after;
+  do {
+    auto more = std::make_shared<Trackers>(*before);
+    more->push_back(tracker);
+    after = std::move(more);
+  } while (!trackers_.compare_exchange_weak(before, after));
 }
 
 native::ShareableHandle ArenaCudaAllocator::shareIpcHandle(void* block) {

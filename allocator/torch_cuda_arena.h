@@ -6,8 +6,8 @@
 // its own. Raw blocks are the native allocator's, always.
 //
 // Statistics, snapshots and memory history tell of the arena's blocks as of any
-// others, and of its memory as of a segment. Trace trackers see that segment,
-// and not what lies in it.
+// others, and of its memory as of a segment; so do trace trackers, those that
+// were attached before.
 //
 // Below the budget (allocator/torch_cuda_allocator.h): a request that this
 // fails is tried again when something has been freed.
@@ -19,6 +19,7 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,6 +66,8 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   void endAllocateToPool(c10::DeviceIndex device,
                          c10::MempoolId_t pool) override;
 
+  void attachAllocatorTraceTracker(
+      native::AllocatorTraceTracker tracker) override;
   native::ShareableHandle shareIpcHandle(void* block) override;
 
   native::SnapshotInfo snapshot(c10::MempoolId_t pool,
@@ -94,6 +97,9 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   // Private pools that requests may be going to.
   std::atomic<int> pools_ = 0;
   std::atomic<bool> attached_ = false;
+  using Trackers = std::vector<native::AllocatorTraceTracker>;
+  std::atomic<std::shared_ptr<const Trackers>> trackers_ =
+      std::make_shared<const Trackers>();
   ArenaHistory history_;
 };
 

@@ -37,12 +37,7 @@ CachedSegment SegmentLike(Bytes size, const c10::MempoolId_t& pool,
           .stream = stream};
 }
 
-thread_local bool is_unbooked = false;
-
 }  // namespace
-
-UnbookedScope::UnbookedScope() { is_unbooked = true; }
-UnbookedScope::~UnbookedScope() { is_unbooked = false; }
 
 Bytes LargeSegment() {
   using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
@@ -72,7 +67,6 @@ void NoteTrace(const TraceEntry& entry) {
   const Bytes size = RoundUp(entry.size_);
   switch (entry.action_) {
     case TraceEntry::ALLOC:
-      if (is_unbooked) return;
       return books.OnAllocate(address, size, AllocationKind::Current());
     case TraceEntry::FREE_REQUESTED:
       return books.OnLeave(address);

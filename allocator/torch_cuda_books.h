@@ -27,16 +27,6 @@ CacheRequest CacheRequestFor(size_t size, const void* stream);
 
 DeviceBooks& BooksOf(c10::DeviceIndex device);
 
-// What this thread asks for meanwhile is no block in the books: others will be
-// in it.
-class UnbookedScope {
- public:
-  UnbookedScope();
-  ~UnbookedScope();
-  UnbookedScope(const UnbookedScope&) = delete;
-  UnbookedScope& operator=(const UnbookedScope&) = delete;
-};
-
 // An AllocatorTraceTracker: runs under the native allocator's lock.
 void NoteTrace(const c10::CachingDeviceAllocator::TraceEntry& entry);
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "allocator/allocation_kind.h"
 #include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_books.h"
 
@@ -25,18 +24,46 @@ bool IsExternal(c10::cuda::CUDAStream stream) {
 
 size_t AddressOf(const void* block) { return reinterpret_cast<size_t>(block); }
 
+bool IsOfBlock(const c10::CachingDeviceAllocator::TraceEntry& entry) {
+  using Entry = c10::CachingDeviceAllocator::TraceEntry;
+  return entry.action_ == Entry::ALLOC ||
+         entry.action_ == Entry::FREE_REQUESTED ||
+         entry.action_ == Entry::FREE_COMPLETED;
+}
+
+// While this thread takes a block (0) or gives that one back.
+constexpr size_t kNone = ~size_t{0};
+thread_local size_t memory_block = kNone;
+
+class MemoryScope {
+ public:
+  explicit MemoryScope(const void* block) { memory_block = AddressOf(block); }
+  ~MemoryScope() { memory_block = kNone; }
+  MemoryScope(const MemoryScope&) = delete;
+  MemoryScope& operator=(const MemoryScope&) = delete;
+};
+
 }  // namespace
 
 DeviceArena::DeviceArena(native::CUDAAllocator* native, c10::DeviceIndex device,
                          const CudaApi* api, const std::atomic<int>* pools,
-                         ArenaHistory* history)
+                         ArenaHistory* history,
+                         native::AllocatorTraceTracker tell)
     : native_(*native),
       device_(device),
       api_(*api),
       pools_(*pools),
       history_(*history),
+      tell_(std::move(tell)),
       events_(CudaEvents::Create(api, device)),
       arena_(this, this) {}
+
+bool DeviceArena::IsOfMemory(const TraceEntry& entry) {
+  if (memory_block == kNone || !IsOfBlock(entry)) return false;
+  // What others have freed may come to its end meanwhile.
+  return entry.action_ == TraceEntry::ALLOC ? memory_block == 0
+                                            : memory_block == entry.addr_;
+}
 
 std::optional<int> DeviceArena::NumberOf(c10::cuda::CUDAStream stream) {
   if (IsExternal(stream)) return std::nullopt;
@@ -80,11 +107,8 @@ void* DeviceArena::Book(void* block, size_t size,
                         c10::cuda::CUDAStream stream) {
   if (block == nullptr) return nullptr;
   Block what = {.size = size, .stream = stream};
-  if (history_.is_enabled()) {
-    what.context = history_.ContextOfBlock();
-    Record(TraceEntry::ALLOC, block, what);
-  }
-  BooksOf(device_).OnAllocate(block, RoundUp(size), AllocationKind::Current());
+  if (history_.is_enabled()) what.context = history_.ContextOfBlock();
+  Tell(TraceEntry::ALLOC, block, what);
   std::optional<ArenaStats::DeviceStats> native;
   if (is_stale_.exchange(false)) native = native_.getDeviceStats(device_);
   std::lock_guard lock(mutex_);
@@ -104,10 +128,6 @@ Bytes DeviceArena::Free(void* block) {
     blocks_.erase(found);
     stats_.OnFree(what->size);
   }
-  if (history_.is_enabled()) {
-    Record(TraceEntry::FREE_REQUESTED, block, *what);
-    Record(TraceEntry::FREE_COMPLETED, block, *what);
-  }
   const Bytes size = RoundUp(what->size);
   // Nobody asks later what streams do that the program may destroy.
   for (const cudaStream_t stranger : what->strangers) {
@@ -115,7 +135,8 @@ Bytes DeviceArena::Free(void* block) {
     if (!Order(stranger, what->stream.stream()).ok()) return size;
   }
   // Before anybody else may have it.
-  BooksOf(device_).OnFree(block);
+  Tell(TraceEntry::FREE_REQUESTED, block, *what);
+  Tell(TraceEntry::FREE_COMPLETED, block, *what);
   arena_.Free(block, what->others);
   return size;
 }
@@ -172,10 +193,11 @@ absl::StatusOr<char*> DeviceArena::Take(Bytes size) {
   const auto before = native_.getDeviceStats(device_);
   void* block = nullptr;
   try {
-    const UnbookedScope unbooked;
+    const MemoryScope scope(nullptr);
     block = native_.raw_alloc_with_stream(Count(segment), stream);
     c10::cuda::device_synchronize();
   } catch (const c10::Error& error) {
+    const MemoryScope scope(block);
     if (block != nullptr) native_.raw_delete(block);
     return absl::ResourceExhaustedError(error.what_without_backtrace());
   }
@@ -205,6 +227,7 @@ bool DeviceArena::GiveBack(char* base) {
     stats_.OnGiveBack(native);
   }
   BooksOf(device_).SetArena(base, false);
+  const MemoryScope scope(base);
   native_.raw_delete(base);
   native_.resetPeakStats(device_);
   return true;
@@ -257,13 +280,15 @@ absl::Status DeviceArena::RunBehindAll(int stream) {
   return absl::OkStatus();
 }
 
-void DeviceArena::Record(TraceEntry::Action action, const void* block,
-                         const Block& what) {
-  history_.Add(TraceEntry(action, device_, AddressOf(block), what.size,
-                          what.stream.stream(), c10::MempoolId_t{0, 0},
-                          c10::getApproximateTime(), nullptr, "",
-                          native_.getUserMetadata()),
-               what.context);
+void DeviceArena::Tell(TraceEntry::Action action, const void* block,
+                       const Block& what) {
+  const bool is_recorded = history_.is_enabled();
+  TraceEntry entry(action, device_, AddressOf(block), what.size,
+                   what.stream.stream(), c10::MempoolId_t{0, 0},
+                   c10::getApproximateTime(), nullptr, "",
+                   is_recorded ? native_.getUserMetadata() : "");
+  tell_(entry);
+  if (is_recorded) history_.Add(std::move(entry), what.context);
 }
 
 ArenaStats::DeviceStats DeviceArena::Joined(
@@ -284,10 +309,7 @@ void DeviceArena::ResetAccumulated() {
 }
 
 bool DeviceArena::IsOwn(const TraceEntry& entry) const {
-  if (entry.device_ != device_ ||
-      (entry.action_ != TraceEntry::ALLOC &&
-       entry.action_ != TraceEntry::FREE_REQUESTED &&
-       entry.action_ != TraceEntry::FREE_COMPLETED)) {
+  if (entry.device_ != device_ || !IsOfBlock(entry)) {
     return false;
   }
   std::lock_guard lock(mutex_);

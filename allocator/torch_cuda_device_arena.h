@@ -3,6 +3,8 @@
 // reserved bytes and within the memory fraction, is registered where segments
 // are, and can be shared with other processes.
 //
+// Trace trackers are told of the blocks in it, and not of that one.
+//
 // It takes that block when it begins to serve, behind all that was queued on
 // the device, and gives it back behind all that its blocks' streams do. While
 // requests may be going to private pools, as in captures, it serves none and
@@ -42,9 +44,14 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   using TraceEntry = c10::CachingDeviceAllocator::TraceEntry;
 
   // All outlive this. `pools`: how many private pools requests may go to.
+  // `tell`: calls the trace trackers.
   DeviceArena(native::CUDAAllocator* native, c10::DeviceIndex device,
               const CudaApi* api, const std::atomic<int>* pools,
-              ArenaHistory* history);
+              ArenaHistory* history, native::AllocatorTraceTracker tell);
+
+  // Whether the entry, which the native allocator makes on this thread just
+  // now, is of a block that an arena takes for itself or gives back.
+  static bool IsOfMemory(const TraceEntry& entry);
 
   void BeginStep(bool is_wanted) { arena_.BeginStep(is_wanted); }
 
@@ -94,7 +101,7 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   absl::Status RunBehindAll(int stream) override;
 
   void* Book(void* block, size_t size, c10::cuda::CUDAStream stream);
-  void Record(TraceEntry::Action action, const void* block, const Block& what);
+  void Tell(TraceEntry::Action action, const void* block, const Block& what);
   std::optional<int> NumberOf(c10::cuda::CUDAStream stream);
   absl::StatusOr<CudaEvent> EndOf(cudaStream_t stream);
   absl::Status Order(cudaStream_t before, cudaStream_t after);
@@ -104,6 +111,7 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   const CudaApi& api_;
   const std::atomic<int>& pools_;
   ArenaHistory& history_;
+  const native::AllocatorTraceTracker tell_;
   const std::shared_ptr<CudaEvents> events_;
 
   // By number; more streams are not served.

@@ -1,0 +1,271 @@
+// On the simulated device: a planned arena behind PyTorch's own allocator.
+#include "allocator/torch_cuda_arena.h"
+
+#include <ATen/Context.h>
+#include <c10/core/Allocator.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allocator/torch_cuda_allocator.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/cudasim/control.h"
+
+namespace ebbtide {
+namespace {
+
+using State = StepArena::State;
+
+constexpr int64_t kMiB = 1 << 20;
+constexpr c10::DeviceIndex kDevice = 0;
+
+int64_t Rounded(int64_t size) { return (size + 511) / 512 * 512; }
+
+// A program of steps that are alike, and what it has, by its own books. Its
+// blocks are small, so that the native allocator cuts them exactly.
+class TorchCudaArenaTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    cudasim_set_capacity(uint64_t{1} << 30);
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
+    if (!CudaAllocator::IsInPlace()) {
+      ASSERT_TRUE(CudaAllocator::Install({}).ok());
+    }
+  }
+  void SetUp() override {
+    CudaAllocator::SetBudget(kDevice, Bytes{64 * kMiB});
+    native::emptyCache();
+    native::resetPeakStats(kDevice);
+    native::resetAccumulatedStats(kDevice);
+  }
+  // Whatever state it is in, it forgets its steps and gives its memory back.
+  void TearDown() override {
+    held_.clear();
+    for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, false);
+    EXPECT_EQ(Facts().size, Bytes{0});
+    EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{0});
+    CudaAllocator::SetBudget(kDevice, kNoBudget);
+  }
+
+  static StepArena::Facts Facts() {
+    return CudaAllocator::ArenaOf(kDevice).value_or(StepArena::Facts{});
+  }
+  static bool HasArena() { return Facts().size > Bytes{0}; }
+  static c10::DataPtr Allocate(int64_t size) {
+    return c10::GetAllocator(c10::DeviceType::CUDA)->allocate(size);
+  }
+  static c10::CachingDeviceAllocator::DeviceStats Stats() {
+    return native::getDeviceStats(kDevice);
+  }
+
+  void Ask(int key, int64_t size) {
+    held_[key] = {Allocate(size), size};
+    live_ += Rounded(size);
+    asked_ += size;
+    peak_ = std::max(peak_, live_);
+    ++allocations_;
+  }
+  void Free(int key) {
+    const auto found = held_.find(key);
+    if (found == held_.end()) return;
+    live_ -= Rounded(found->second.second);
+    asked_ -= found->second.second;
+    held_.erase(found);
+  }
+  // Of the third, which lives into the next step, half is asked for.
+  void Step(int64_t size = 200'000) {
+    CudaAllocator::BeginStep(kDevice, /*wants_arena=*/true);
+    Ask(0, size);
+    Free(2);
+    Ask(1, 2 * size);
+    Free(0);
+    Ask(3, 3 * size);
+    Free(1);
+    Ask(2, size / 2);
+    Free(3);
+  }
+  void StepUntilItServes() {
+    for (int i = 0; i < 20 && Facts().state != State::kServing; ++i) Step();
+    ASSERT_EQ(Facts().state, State::kServing) << Facts().reason;
+  }
+  bool IsInArena(const void* block) const {
+    const auto snapshot = native::snapshot();
+    return std::any_of(snapshot.segments.begin(), snapshot.segments.end(),
+                       [&](const auto& segment) {
+                         const size_t at = reinterpret_cast<size_t>(block);
+                         return at >= segment.address &&
+                                at < segment.address + segment.total_size &&
+                                Bytes{static_cast<int64_t>(
+                                    segment.total_size)} >= Facts().height &&
+                                HasArena();
+                       });
+  }
+
+  std::map<int, std::pair<c10::DataPtr, int64_t>> held_;
+  int64_t live_ = 0;
+  int64_t asked_ = 0;
+  int64_t peak_ = 0;
+  int64_t allocations_ = 0;
+};
+
+TEST_F(TorchCudaArenaTest, StatisticsTellOfItsBlocksAsOfAnyOthers) {
+  for (int i = 0; i < 24; ++i) {
+    // It leaves and comes again.
+    Step(i % 12 < 9 ? 200'000 : 150'000 + i);
+    const auto stats = Stats();
+    EXPECT_EQ(stats.allocated_bytes[0].current, live_) << i;
+    EXPECT_EQ(stats.active_bytes[0].current, live_) << i;
+    EXPECT_EQ(stats.requested_bytes[0].current, asked_) << i;
+    EXPECT_EQ(stats.allocation[0].current, static_cast<int64_t>(held_.size()));
+    EXPECT_EQ(stats.allocated_bytes[0].peak, peak_) << i;
+    EXPECT_EQ(stats.allocation[0].allocated, allocations_) << i;
+    EXPECT_EQ(stats.allocation[0].freed,
+              allocations_ - static_cast<int64_t>(held_.size()));
+    EXPECT_EQ(stats.allocated_bytes[1].current, live_) << "all are small";
+    EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{live_});
+    EXPECT_EQ(CudaAllocator::Books(kDevice).reserved(),
+              Bytes{stats.reserved_bytes[0].current});
+    if (i == 10 || i == 20) {
+      native::resetPeakStats(kDevice);
+      peak_ = live_;
+    }
+  }
+  EXPECT_GT(Facts().retreats, 0);
+}
+
+TEST_F(TorchCudaArenaTest, ItReservesWhatThePlanIsHigh) {
+  StepUntilItServes();
+  const int64_t bound = Rounded(400'000) + Rounded(600'000);
+  EXPECT_EQ(Facts().bound, Bytes{bound});
+  EXPECT_EQ(Facts().height, Bytes{bound});
+  for (int i = 0; i < 10; ++i) Step();
+  EXPECT_EQ(Facts().counts.planned, 4 * 11);
+  EXPECT_EQ(Facts().counts.fallback + Facts().counts.strays, 0);
+}
+
+TEST_F(TorchCudaArenaTest, ASnapshotHasItsBlocksAndItsHoles) {
+  StepUntilItServes();
+  Ask(7, 100);
+  const auto snapshot = native::snapshot();
+  int64_t live = 0;
+  int64_t reserved = 0;
+  size_t allocated = 0;
+  for (const auto& segment : snapshot.segments) {
+    int64_t blocks = 0;
+    for (const auto& block : segment.blocks) {
+      blocks += static_cast<int64_t>(block.size);
+      if (!block.allocated) continue;
+      ++allocated;
+      live += static_cast<int64_t>(block.size);
+    }
+    EXPECT_EQ(blocks, static_cast<int64_t>(segment.total_size));
+    reserved += blocks;
+  }
+  EXPECT_EQ(live, live_);
+  EXPECT_EQ(reserved, Stats().reserved_bytes[0].current);
+  EXPECT_EQ(allocated, held_.size());
+  EXPECT_TRUE(IsInArena(held_[2].first.get()));
+}
+
+TEST_F(TorchCudaArenaTest, HistoryHasItsBlocksAndNotItsMemory) {
+  using Entry = c10::CachingDeviceAllocator::TraceEntry;
+  native::recordHistory(true, nullptr, 1000, native::RecordContext::NEVER,
+                        /*clearHistory=*/true, {});
+  StepUntilItServes();
+  for (int i = 0; i < 3; ++i) Step();
+  const auto trace = native::snapshot().device_traces.at(kDevice);
+  std::map<size_t, size_t> live;
+  int64_t asks = 0;
+  for (const Entry& entry : trace) {
+    if (entry.action_ == Entry::ALLOC) {
+      ++asks;
+      EXPECT_TRUE(live.emplace(entry.addr_, entry.size_).second);
+    } else if (entry.action_ == Entry::FREE_COMPLETED) {
+      const auto found = live.find(entry.addr_);
+      ASSERT_NE(found, live.end());
+      EXPECT_EQ(found->second, entry.size_);
+      live.erase(found);
+    }
+  }
+  EXPECT_EQ(asks, allocations_);
+  EXPECT_EQ(live.size(), held_.size());
+  EXPECT_TRUE(std::is_sorted(
+      trace.begin(), trace.end(),
+      [](const Entry& a, const Entry& b) { return a.time_.t_ < b.time_.t_; }));
+  native::recordHistory(false, nullptr, 0, native::RecordContext::NEVER, true,
+                        {});
+}
+
+TEST_F(TorchCudaArenaTest, ItServesNoPrivatePools) {
+  StepUntilItServes();
+  const c10::MempoolId_t pool = {1, 0};
+  native::beginAllocateToPool(kDevice, pool, [](cudaStream_t) { return true; });
+  const auto before = Facts().counts;
+  c10::DataPtr captured = Allocate(200'000);
+  EXPECT_EQ(Facts().counts.planned, before.planned);
+  EXPECT_EQ(Facts().counts.strays, before.strays);
+  EXPECT_TRUE(CudaAllocator::Books(kDevice).IsPrivate(captured.get()));
+  captured = {};
+  native::endAllocateToPool(kDevice, pool);
+  native::releasePool(kDevice, pool);
+  native::emptyCache();
+}
+
+TEST_F(TorchCudaArenaTest, ABlockThatAnotherStreamUsesIsNotReusedBeforeIt) {
+  StepUntilItServes();
+  const auto other = c10::cuda::getStreamFromPool(false, kDevice);
+  CudaAllocator::BeginStep(kDevice, true);
+  cudasim_set_schedule(CUDASIM_LATE);
+  Ask(0, 200'000);
+  Free(2);
+  Ask(1, 400'000);
+  void* const first = held_[0].first.get();
+  // The other stream writes to the block, late, and this one to what follows.
+  ASSERT_EQ(cudaMemsetAsync(first, 1, 200'000, other.stream()), cudaSuccess);
+  native::recordStream(held_[0].first, other);
+  Free(0);
+  Ask(3, 600'000);
+  Free(1);
+  Ask(2, 100'000);
+  Free(3);
+  CudaAllocator::BeginStep(kDevice, true);
+  Ask(0, 200'000);
+  ASSERT_EQ(held_[0].first.get(), first);
+  ASSERT_EQ(cudaMemsetAsync(first, 2, 200'000,
+                            c10::cuda::getCurrentCUDAStream().stream()),
+            cudaSuccess);
+  char byte = 0;
+  ASSERT_EQ(cudaMemcpy(&byte, first, 1, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(byte, 2);
+  cudasim_set_schedule(CUDASIM_EAGER);
+}
+
+TEST_F(TorchCudaArenaTest, AHandleForAnotherProcessIsOfItsMemory) {
+  StepUntilItServes();
+  size_t size = 0;
+  void* const block = held_[2].first.get();
+  void* const base = native::getBaseAllocation(block, &size);
+  EXPECT_LE(base, block);
+  EXPECT_GE(static_cast<char*>(base) + size, static_cast<char*>(block) + 512);
+  EXPECT_GE(size, static_cast<size_t>(Count(Facts().height)));
+}
+
+TEST_F(TorchCudaArenaTest, WithoutRoomInTheBudgetTheNativeOneGoesOn) {
+  const c10::DataPtr large = Allocate(40 * kMiB);
+  CudaAllocator::SetBudget(kDevice, Bytes{43 * kMiB});
+  for (int i = 0; i < 8; ++i) Step();
+  EXPECT_EQ(Facts().size, Bytes{0});
+  EXPECT_THAT(Facts().reason,
+              testing::HasSubstr("missing for it in the budget"));
+}
+
+}  // namespace
+}  // namespace ebbtide
