@@ -242,6 +242,7 @@ TEST_F(TorchCudaArenaTest, ABlockThatAnotherStreamUsesIsNotReusedBeforeIt) {
   ASSERT_EQ(cudaMemsetAsync(first, 2, 200'000,
                             c10::cuda::getCurrentCUDAStream().stream()),
             cudaSuccess);
+  other.synchronize();
   char byte = 0;
   ASSERT_EQ(cudaMemcpy(&byte, first, 1, cudaMemcpyDeviceToHost), cudaSuccess);
   EXPECT_EQ(byte, 2);
