@@ -242,6 +242,7 @@ TEST_F(TorchCudaArenaTest, ABlockThatAnotherStreamUsesIsNotReusedBeforeIt) {
   ASSERT_EQ(cudaMemsetAsync(first, 2, 200'000,
                             c10::cuda::getCurrentCUDAStream().stream()),
             cudaSuccess);
+  c10::cuda::getCurrentCUDAStream().synchronize();
   other.synchronize();
   char byte = 0;
   ASSERT_EQ(cudaMemcpy(&byte, first, 1, cudaMemcpyDeviceToHost), cudaSuccess);
