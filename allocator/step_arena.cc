@@ -64,7 +64,8 @@ void StepArena::BeginStep(bool is_wanted) {
   if (state_ == State::kLeaving) Release();
   if (state_ == State::kCounterfactual) Think();
   // What it thinks is a step further than what it records.
-  if (state_ == State::kRecording || state_ == State::kCounterfactual) {
+  if (state_ == State::kRecording || state_ == State::kCounterfactual ||
+      (state_ == State::kOff && !is_wanted)) {
     Record(is_wanted);
   }
 }
@@ -118,6 +119,7 @@ void StepArena::Record(bool is_wanted) {
     trace_.Clear();
     thought_.reset();
     thought_of_.clear();
+    in_a_row_ = 0;
     state_ = State::kRecording;
     return;
   }

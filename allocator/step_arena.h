@@ -11,9 +11,11 @@
 //                    serves, and where that has no room, what is free of the
 //                    arena. Its memory is given back when its last block is
 //                    freed.
-//   kOff             for good, after kMostRetreats retreats: that it left, that
-//                    its memory could not be had, or that what it thought was
-//                    not what happened, again and again
+//   kOff             after kMostRetreats retreats: that it left, that its
+//   memory
+//                    could not be had, or that what it thought was not what
+//                    happened, again and again. Until an arena is not wanted
+//                    for a step, which is a new begin.
 //
 // Thread-safe, but for BeginStep, which one thread calls at a time. Allocate
 // and Free take one lock while the arena serves.

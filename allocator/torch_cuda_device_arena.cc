@@ -182,17 +182,18 @@ absl::StatusOr<char*> DeviceArena::Take(Bytes size) {
   if (pools_ > 0) return absl::UnavailableError("a capture is going on");
   const Bytes segment{(Count(size) + kSegmentGrain - 1) / kSegmentGrain *
                       kSegmentGrain};
-  const DeviceBooks& books = BooksOf(device_);
-  native_.emptyCache({0, 0});
-  const Bytes over = books.reserved() + segment - books.ledger().budget();
-  if (over > Bytes{0}) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(Count(over), " bytes are missing for it in the budget"));
-  }
+  DeviceBooks& books = BooksOf(device_);
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device_);
-  const auto before = native_.getDeviceStats(device_);
+  ArenaStats::DeviceStats before;
   void* block = nullptr;
   try {
+    native_.emptyCache({0, 0});
+    const Bytes over = books.reserved() + segment - books.ledger().budget();
+    if (over > Bytes{0}) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(Count(over), " bytes are missing for it in the budget"));
+    }
+    before = native_.getDeviceStats(device_);
     const MemoryScope scope(nullptr);
     block = native_.raw_alloc_with_stream(Count(segment), stream);
     c10::cuda::device_synchronize();
@@ -201,7 +202,7 @@ absl::StatusOr<char*> DeviceArena::Take(Bytes size) {
     if (block != nullptr) native_.raw_delete(block);
     return absl::ResourceExhaustedError(error.what_without_backtrace());
   }
-  BooksOf(device_).SetArena(block, true);
+  books.SetArena(block, true);
   const auto after = native_.getDeviceStats(device_);
   std::lock_guard lock(mutex_);
   stats_.OnTaken(before, after);

@@ -152,6 +152,8 @@ TEST_F(StepArenaTest, ItIsOffAfterSomeRetreats) {
   EXPECT_EQ(memory_.taken, 0);
   for (int i = 0; i < 20; ++i) Step();
   EXPECT_EQ(arena_.facts().state, State::kOff);
+  Step(1024, /*is_wanted=*/false);
+  StepUntil(State::kServing);
 }
 
 TEST_F(StepArenaTest, WithoutMemoryItStaysInThought) {

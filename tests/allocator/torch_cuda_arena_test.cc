@@ -269,5 +269,78 @@ TEST_F(TorchCudaArenaTest, WithoutRoomInTheBudgetTheNativeOneGoesOn) {
               testing::HasSubstr("missing for it in the budget"));
 }
 
+// A step that changes the stream, so that the arena has to order its work.
+class TorchCudaArenaFaultTest : public TorchCudaArenaTest {
+ protected:
+  // Whether an error came out, which is to be one that native code throws.
+  template <typename Run>
+  static bool Fails(Run run) {
+    try {
+      run();
+      return false;
+    } catch (const c10::Error&) {
+      return true;
+    }
+  }
+  int StepOnTwoStreams() {
+    CudaAllocator::BeginStep(kDevice, /*wants_arena=*/true);
+    int failed = 0;
+    for (int i = 0; i < 3; ++i) {
+      failed += Fails([&] { Ask(2 * i, 300'000); });
+      if (i == 1 && held_.contains(2)) {
+        failed += Fails([&] { native::recordStream(held_[2].first, other_); });
+      }
+      Free(2 * i);
+      const c10::cuda::CUDAStreamGuard there(other_);
+      failed += Fails([&] { Ask(2 * i + 1, 200'000); });
+      Free(2 * i + 1);
+    }
+    return failed;
+  }
+  static uint64_t Allocations() {
+    CudasimStats stats;
+    cudasim_stats(&stats);
+    return stats.live_allocations;
+  }
+
+  const c10::cuda::CUDAStream other_ =
+      c10::cuda::getStreamFromPool(false, kDevice);
+};
+
+// From the step in which it takes its memory to where it has given it back.
+TEST_F(TorchCudaArenaFaultTest, WhicheverCallFailsNothingIsLostOrLeftBehind) {
+  constexpr int kOutOfMemory = 2;
+  constexpr int kStepsBefore = 6;
+  const uint64_t before = Allocations();
+  bool is_over = false;
+  for (int64_t call = 0; !is_over; ++call) {
+    for (int i = 0; i < kStepsBefore; ++i) ASSERT_EQ(StepOnTwoStreams(), 0);
+    ASSERT_EQ(Facts().size, Bytes{0});
+    const uint64_t first = cudasim_all_calls();
+    cudasim_fail_one(call, kOutOfMemory, /*breaks=*/0);
+    int failed = 0;
+    for (int i = 0; i < 4; ++i) failed += StepOnTwoStreams();
+    const bool has_served = Facts().counts.planned >= 4 * 6;
+    for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, false);
+    is_over = cudasim_all_calls() - first <= static_cast<uint64_t>(call);
+    const std::string what = is_over ? "nothing" : cudasim_failed();
+    cudasim_fail_one(int64_t{1} << 40, kOutOfMemory, /*breaks=*/0);
+    SCOPED_TRACE(what);
+    // Where the arena cannot be had, requests are served all the same.
+    EXPECT_EQ(failed, 0);
+    EXPECT_TRUE(has_served || !is_over);
+    EXPECT_EQ(Facts().size, Bytes{0});
+    EXPECT_EQ(Stats().allocated_bytes[0].current, 0);
+    EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{0});
+    native::emptyCache();
+    // What it fails to give back PyTorch has forgotten.
+    if (what.rfind("cudaFree", 0) != 0) {
+      ASSERT_EQ(Allocations(), before);
+      EXPECT_EQ(CudaAllocator::Books(kDevice).reserved(),
+                Bytes{Stats().reserved_bytes[0].current});
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ebbtide
