@@ -31,6 +31,11 @@ JOBS = {
     "encdec": (("--size", "full", "--steps", "3"), (0.2, 0.4, 0.6)),
     "lstm": (("--size", "full", "--steps", "2"), (0.2, 0.4, 0.6)),
 }
+# Long enough for a plan to be settled on, and for an arena to follow it.
+STEADY = {
+    "gpt": ("--size", "small", "--batch", "16", "--steps", "40"),
+    "lstm": ("--size", "full", "--steps", "30"),
+}
 
 
 @dataclasses.dataclass
@@ -44,8 +49,10 @@ class Trained:
 
 
 def train(name: str, schedule: str, environment: Mapping[str, str]) -> Trained:
+    job, _, is_steady = name.partition("-")
+    arguments = STEADY[job] if is_steady else JOBS[job][0]
     done = run(
-        [PYTHON, PROGRAM, schedule, name, *JOBS[name][0]],
+        [PYTHON, PROGRAM, schedule, job, *arguments],
         PYTHONPATH=f"{simulator.FACE}:{harness.JOBS}",
         **simulator.SMALL_WORKSPACES,
         **environment,
@@ -132,6 +139,22 @@ def test_each_way_alone_keeps_the_bits(
         )
         assert (done.report["ops_replayed"] > 0) == recomputes
         assert (done.report["bytes_spilled"] > 0) == moves
+
+
+@pytest.mark.parametrize("job", ["gpt", pytest.param("lstm", marks=pytest.mark.long)])
+def test_steps_that_repeat_are_served_from_planned_addresses(
+    job: str, tmp_path: Path
+) -> None:
+    name = f"{job}-steady"
+    limit = budget(name, JOBS[job][1][1], tmp_path)
+    for schedule in SCHEDULES if LONG else FEW:
+        done = managed(name, schedule, tmp_path, EBBTIDE_BUDGET=f"{limit}B")
+        assert done.left["reserved_peak"] <= limit
+        arena = done.report["cuda"]["devices"]["cuda:0"]["arena"]
+        assert arena["planned"] > 1000, arena
+        assert arena["height"] <= 1.01 * arena["bound"], arena
+        # Only the last graph of the process is another one.
+        assert arena["retreats"] <= 1, arena
 
 
 def test_random_plans_keep_the_bits(tmp_path: Path) -> None:
