@@ -1,13 +1,10 @@
 #include "planner/place_search.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "planner/place_greedy.h"
 #include "planner/place_tree.h"
 
 namespace ebbtide {
@@ -38,48 +35,11 @@ int64_t UnitOf(const PlaceProblem& problem) {
   return unit;
 }
 
-// Ranks by width in time, area and the bytes that are live beside it, in three
-// orders of importance.
-std::array<std::vector<int>, 3> Ranks(const PlaceProblem& problem) {
-  const int n = static_cast<int>(problem.buffers.size());
-  const std::vector<Bytes> crowds = Crowds(problem);
-  std::vector<double> width;
-  std::vector<double> area;
-  for (const Buffer& b : problem.buffers) {
-    double length = 0;
-    for (const Lifetime& live : Pieces(b)) {
-      for (size_t k = 0; k < live.begin.size(); ++k) {
-        length += static_cast<double>(live.end[k] - live.begin[k]);
-      }
-    }
-    width.push_back(length);
-    area.push_back(length * static_cast<double>(Count(b.size)));
-  }
-  const auto keys = [&](int which, int id) {
-    const double w = width[id];
-    const double a = area[id];
-    const auto t = static_cast<double>(Count(crowds[id]));
-    if (which == 0) return std::tuple(w, a, t);
-    return which == 1 ? std::tuple(t, a, w) : std::tuple(t, w, a);
-  };
-  std::array<std::vector<int>, 3> ranks;
-  for (int which = 0; which < 3; ++which) {
-    std::vector<int> order(n);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return keys(which, a) > keys(which, b);
-    });
-    ranks[which].resize(n);
-    for (int k = 0; k < n; ++k) ranks[which][order[k]] = k;
-  }
-  return ranks;
-}
-
 // Heights and offsets in units.
 class Searcher {
  public:
   Searcher(const PlaceProblem& problem, int64_t unit, int64_t nodes)
-      : tree_(problem, Bytes{unit}), ranks_(Ranks(problem)), left_(nodes) {}
+      : tree_(problem, Bytes{unit}), left_(nodes) {}
 
   // From `height`, which there is a placement of, down to `enough`.
   void Run(int64_t height, int64_t least, int64_t enough) {
@@ -118,8 +78,8 @@ class Searcher {
   }
 
   PlaceTree::Answer Try(int64_t capacity, int64_t nodes) {
-    for (const std::vector<int>& rank : ranks_) {
-      const auto answer = tree_.Search(capacity, rank, std::min(nodes, left_));
+    for (TreeOrder order : kTreeOrders) {
+      const auto answer = tree_.Search(capacity, order, std::min(nodes, left_));
       left_ -= tree_.nodes();
       if (answer == PlaceTree::Answer::kFound) Keep();
       if (answer != PlaceTree::Answer::kUnknown || left_ == 0) return answer;
@@ -133,7 +93,6 @@ class Searcher {
   }
 
   PlaceTree tree_;
-  const std::array<std::vector<int>, 3> ranks_;
   int64_t left_;  // nodes
   int64_t height_ = 0;
   int64_t least_ = 0;

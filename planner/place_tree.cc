@@ -11,7 +11,16 @@ namespace {
 // So many instants of buffers that are looked at count as one node more.
 constexpr int64_t kInstantsPerNode = 2048;
 constexpr int64_t kPut = -1;  // on the trail: it was placed
+// States without an answer that are kept, of some 30 bytes.
+constexpr size_t kMostKnown = size_t{1} << 20;
 constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
+
+// Spreads the bits (the finalizer of SplitMix64).
+uint64_t Mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
 
 }  // namespace
 
@@ -39,6 +48,8 @@ PlaceTree::PlaceTree(const PlaceProblem& problem, Bytes unit)
   for (int stream = 0; stream < streams; ++stream) {
     MakeSections(problem, stream);
   }
+  sum_.resize(sections_.size());
+  looked_.resize(sections_.size());
   by_begin_.resize(n);
   std::iota(by_begin_.begin(), by_begin_.end(), 0);
   // With several streams one clock does not tell what falls apart.
@@ -73,7 +84,8 @@ void PlaceTree::MakeSections(const PlaceProblem& problem, int stream) {
         std::lower_bound(instants.begin(), instants.end(), at) -
         instants.begin());
   };
-  const int before = static_cast<int>(sum_.size());
+  const int before = static_cast<int>(sections_.size());
+  sections_.resize(before + instants.size());
   for (size_t id = 0; id < blocks_.size(); ++id) {
     const std::vector<Lifetime> pieces = Pieces(problem.buffers[id]);
     Block& block = blocks_[id];
@@ -81,27 +93,59 @@ void PlaceTree::MakeSections(const PlaceProblem& problem, int stream) {
       const int end = rank(live.end[stream]);
       for (int s = rank(live.begin[stream]); s < end; ++s) {
         block.sections.push_back(before + s);
+        sections_[before + s].push_back(static_cast<int>(id));
       }
+    }
+    for (const Lifetime& live : pieces) {
+      block.width += static_cast<double>(live.end[stream] - live.begin[stream]);
     }
     block.hull = {rank(pieces.front().begin[stream]),
                   rank(pieces.back().end[stream])};
   }
-  sum_.resize(before + instants.size());
-  low_.resize(before + instants.size(), kFar);
 }
 
-PlaceTree::Answer PlaceTree::Search(int64_t capacity,
-                                    absl::Span<const int> rank, int64_t nodes) {
+PlaceTree::Answer PlaceTree::Search(int64_t capacity, TreeOrder order,
+                                    int64_t nodes) {
   capacity_ = capacity;
-  rank_.assign(rank.begin(), rank.end());
+  order_ = order;
+  rank_.assign(blocks_.size(), 0);
   limit_ = nodes;
   nodes_ = 0;
   least_.assign(blocks_.size(), 0);
   placed_.assign(blocks_.size(), 0);
   from_.assign(blocks_.size(), 0);
+  in_group_.assign(blocks_.size(), 0);
   trail_.clear();
   if (blocks_.empty()) return Answer::kFound;
-  return Solve(by_begin_, {});
+  Rank(by_begin_);
+  return Solve(by_begin_, {}, std::nullopt);
+}
+
+void PlaceTree::Rank(absl::Span<const int> group) {
+  for (int id : group) {
+    for (int s : blocks_[id].sections) sum_[s] += blocks_[id].size;
+  }
+  using Key = std::tuple<double, double, double, int>;
+  std::vector<Key> keys;  // ascend
+  keys.reserve(group.size());
+  for (int id : group) {
+    const Block& block = blocks_[id];
+    int64_t most = 0;
+    for (int s : block.sections) most = std::max(most, sum_[s]);
+    const double w = -block.width;
+    const double a = w * static_cast<double>(block.size);
+    const auto t = -static_cast<double>(most);
+    keys.push_back(order_ == TreeOrder::kWidthAreaCrowd   ? Key(w, a, t, id)
+                   : order_ == TreeOrder::kCrowdAreaWidth ? Key(t, a, w, id)
+                                                          : Key(t, w, a, id));
+  }
+  std::sort(keys.begin(), keys.end());
+  for (size_t k = 0; k < keys.size(); ++k) {
+    rank_[std::get<3>(keys[k])] = static_cast<int>(k);
+  }
+  for (int id : group) {
+    for (int s : blocks_[id].sections) sum_[s] = 0;
+  }
 }
 
 int64_t PlaceTree::Height() const {
@@ -133,18 +177,21 @@ int64_t PlaceTree::PushedTo(int id) const {
 
 int64_t PlaceTree::LowestEnd(absl::Span<const int> group, Last last) {
   int64_t lowest = kFar;
+  behind_.clear();
+  ++group_;
   for (int id : group) {
     const Block& block = blocks_[id];
     const int64_t offset = OffsetOf(id);
     if (offset < least_[id]) return -1;  // what is fixed is covered
     const bool behind = IsBehind(id, last);
     if (behind && block.fixed >= 0) return -1;
+    if (behind) behind_.push_back(id);
+    in_group_[id] = group_;
     from_[id] = std::max(offset, last.offset);
     if (from_[id] + block.size > capacity_) return -1;
     lowest = std::min(lowest, offset + block.size);
   }
-  for (int id : group) {
-    if (!IsBehind(id, last)) continue;
+  for (int id : behind_) {
     from_[id] = PushedTo(id);
     if (from_[id] + blocks_[id].size > capacity_) return -1;
   }
@@ -152,27 +199,54 @@ int64_t PlaceTree::LowestEnd(absl::Span<const int> group, Last last) {
   return lowest <= last.offset ? -1 : lowest;
 }
 
-bool PlaceTree::SectionsFit(absl::Span<const int> group) {
-  size_t looked = 0;
-  for (int id : group) {
-    const int64_t from = from_[id];
-    looked += blocks_[id].sections.size();
-    for (int s : blocks_[id].sections) {
-      sum_[s] += blocks_[id].size;
-      low_[s] = std::min(low_[s], from);
-    }
+bool PlaceTree::SectionFits(int section) {
+  int64_t low = kFar;
+  int64_t sum = 0;
+  for (int id : sections_[section]) {
+    if (placed_[id] || in_group_[id] != group_) continue;
+    low = std::min(low, from_[id]);
+    sum += blocks_[id].size;
   }
-  const auto cost = static_cast<int64_t>(looked) / kInstantsPerNode;
-  nodes_ = std::min(nodes_ + cost, limit_);
-  bool fit = true;
-  for (int id : group) {
+  instants_ += static_cast<int64_t>(sections_[section].size());
+  return sum == 0 || low + sum <= capacity_;
+}
+
+bool PlaceTree::SectionsFit(absl::Span<const int> group,
+                            std::optional<size_t> mark) {
+  const auto fit = [this](int id) {
     for (int s : blocks_[id].sections) {
-      fit = fit && (sum_[s] == 0 || low_[s] + sum_[s] <= capacity_);
-      sum_[s] = 0;
-      low_[s] = kFar;
+      if (looked_[s] == group_) continue;
+      looked_[s] = group_;
+      if (!SectionFits(s)) return false;
     }
+    return true;
+  };
+  bool all = true;
+  if (!mark) {
+    for (int id : group) all = all && fit(id);
+  } else {
+    for (size_t k = *mark; k < trail_.size(); ++k) {
+      const auto& [id, least] = trail_[k];
+      if (least == kPut || in_group_[id] == group_) all = all && fit(id);
+    }
+    for (int id : behind_) all = all && fit(id);
   }
-  return fit;
+  nodes_ = std::min(nodes_ + instants_ / kInstantsPerNode, limit_);
+  instants_ %= kInstantsPerNode;
+  return all;
+}
+
+std::pair<uint64_t, uint64_t> PlaceTree::StateOf(absl::Span<const int> group,
+                                                 Last last) const {
+  std::pair<uint64_t, uint64_t> state(capacity_, capacity_);
+  for (int id : group) {
+    const auto offset = static_cast<uint64_t>(OffsetOf(id));
+    const uint64_t one = Mix(2 * offset + (IsBehind(id, last) ? 1 : 0) +
+                             Mix(static_cast<uint64_t>(id) + 1));
+    state.first += one;
+    state.second += Mix(one + 1);
+  }
+  return state;
 }
 
 int PlaceTree::Splits(absl::Span<const int> group) const {
@@ -196,6 +270,7 @@ PlaceTree::Answer PlaceTree::SolveAlone(int id) {
 
 // Groups that do not meet, the smallest first: one without an answer is enough.
 PlaceTree::Answer PlaceTree::SolveApart(absl::Span<const int> group, Last last,
+                                        std::optional<size_t> mark,
                                         int splits) {
   std::vector<absl::Span<const int>> parts;
   parts.reserve(splits + 1);
@@ -212,22 +287,39 @@ PlaceTree::Answer PlaceTree::SolveApart(absl::Span<const int> group, Last last,
   std::stable_sort(
       parts.begin(), parts.end(),
       [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  std::vector<int> ranks;
+  ranks.reserve(group.size());
+  for (int id : group) ranks.push_back(rank_[id]);
+  // Of those at the last offset any may come next in the new order.
+  last.rank = -1;
+  Answer answer = Answer::kFound;
   for (const absl::Span<const int>& part : parts) {
-    const Answer answer = Solve(part, last);
-    if (answer != Answer::kFound) return answer;
+    if (part.size() > 1) Rank(part);
+    answer = Solve(part, last, mark);
+    if (answer != Answer::kFound) break;
   }
-  return Answer::kFound;
+  for (size_t k = 0; k < group.size(); ++k) rank_[group[k]] = ranks[k];
+  return answer;
 }
 
-PlaceTree::Answer PlaceTree::Solve(absl::Span<const int> group, Last last) {
+PlaceTree::Answer PlaceTree::Solve(absl::Span<const int> group, Last last,
+                                   std::optional<size_t> mark) {
   if (group.size() == 1) return SolveAlone(group[0]);
   const int splits = Splits(group);
-  if (splits > 0) return SolveApart(group, last, splits);
+  if (splits > 0) return SolveApart(group, last, mark, splits);
   if (nodes_ == limit_) return Answer::kUnknown;
   ++nodes_;
   const int64_t lowest = LowestEnd(group, last);
-  if (lowest < 0 || !SectionsFit(group)) return Answer::kNone;
-  return Branch(group, last, lowest);
+  if (lowest < 0) return Answer::kNone;
+  const auto state = StateOf(group, last);
+  if (known_.contains(state) || !SectionsFit(group, mark)) {
+    return Answer::kNone;
+  }
+  const Answer answer = Branch(group, last, lowest);
+  if (answer == Answer::kNone && known_.size() < kMostKnown) {
+    known_.insert(state);
+  }
+  return answer;
 }
 
 PlaceTree::Answer PlaceTree::Branch(absl::Span<const int> group, Last last,
@@ -248,7 +340,7 @@ PlaceTree::Answer PlaceTree::Branch(absl::Span<const int> group, Last last,
     }
     const size_t mark = trail_.size();
     Put(id, offset);
-    const Answer answer = Solve(rest, {offset, rank});
+    const Answer answer = Solve(rest, {offset, rank}, mark);
     if (answer != Answer::kNone) return answer;
     TakeBack(mark);
   }

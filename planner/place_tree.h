@@ -3,14 +3,29 @@
 #ifndef EBBTIDE_PLANNER_PLACE_TREE_H_
 #define EBBTIDE_PLANNER_PLACE_TREE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "planner/place_problem.h"
 
 namespace ebbtide {
+
+// Who comes first of those that can lie equally low: the greatest by these, one
+// after the other. Width is length in time, and crowd the most bytes that are
+// there at once and not yet placed.
+enum class TreeOrder {
+  kWidthAreaCrowd,
+  kCrowdAreaWidth,
+  kCrowdWidthArea,
+};
+inline constexpr TreeOrder kTreeOrders[] = {TreeOrder::kWidthAreaCrowd,
+                                            TreeOrder::kCrowdAreaWidth,
+                                            TreeOrder::kCrowdWidthArea};
 
 class PlaceTree {
  public:
@@ -21,8 +36,8 @@ class PlaceTree {
   PlaceTree(const PlaceProblem& problem, Bytes unit);
 
   // Whether there is a placement within `capacity`; kUnknown once `nodes` are
-  // visited. Of equal offsets the buffer with the lower rank comes first.
-  Answer Search(int64_t capacity, absl::Span<const int> rank, int64_t nodes);
+  // visited. Of equal offsets the buffer that `order` names comes first.
+  Answer Search(int64_t capacity, TreeOrder order, int64_t nodes);
 
   // After kFound, by buffer, in units.
   absl::Span<const int64_t> offsets() const { return offset_; }
@@ -38,6 +53,7 @@ class PlaceTree {
     std::pair<int, int> hull;   // ranks of instants; one stream
     std::vector<int> meets;     // other buffers
     std::vector<int> sections;  // maximal instants that it is there at
+    double width = 0;
   };
   // Behind: the last offset that was given and by whom. Nobody comes before.
   struct Last {
@@ -46,15 +62,27 @@ class PlaceTree {
   };
 
   void MakeSections(const PlaceProblem& problem, int stream);
-  Answer Solve(absl::Span<const int> group, Last last);
+  // Gives ranks to those of a group, by what is not yet placed.
+  void Rank(absl::Span<const int> group);
+  // What is on the trail from `mark` on has not been looked at in sections; if
+  // there is no mark, nothing has.
+  Answer Solve(absl::Span<const int> group, Last last,
+               std::optional<size_t> mark);
   Answer SolveAlone(int id);
-  Answer SolveApart(absl::Span<const int> group, Last last, int splits);
+  Answer SolveApart(absl::Span<const int> group, Last last,
+                    std::optional<size_t> mark, int splits);
   Answer Branch(absl::Span<const int> group, Last last, int64_t lowest);
   bool IsBehind(int id, Last last) const;
   int64_t OffsetOf(int id) const;
   // The lowest end of a buffer of the group, or -1 if not all can be placed.
   int64_t LowestEnd(absl::Span<const int> group, Last last);
-  bool SectionsFit(absl::Span<const int> group);
+  // Whether what was there when LowestEnd looked fits above what was placed.
+  bool SectionsFit(absl::Span<const int> group, std::optional<size_t> mark);
+  bool SectionFits(int section);
+  // All that an answer depends on, in 128 bits that are taken for equal only
+  // if it is.
+  std::pair<uint64_t, uint64_t> StateOf(absl::Span<const int> group,
+                                        Last last) const;
   // The least offset of a buffer that is behind: somebody who is not placed yet
   // has to come below it. At the capacity if there is nobody.
   int64_t PushedTo(int id) const;
@@ -64,7 +92,8 @@ class PlaceTree {
 
   std::vector<Block> blocks_;
   std::vector<int> by_begin_;  // all, by hull
-  std::vector<int> rank_;
+  std::vector<int> rank_;      // by buffer, within its group
+  TreeOrder order_ = TreeOrder::kWidthAreaCrowd;
   int64_t capacity_ = 0;
   int64_t nodes_ = 0;
   int64_t limit_ = 0;
@@ -75,8 +104,15 @@ class PlaceTree {
   // What least_ was, or kPut, by buffer: groups that were solved before one
   // that was not are taken back with what came before them.
   std::vector<std::pair<int, int64_t>> trail_;
-  std::vector<int64_t> sum_;  // by section, within SectionsFit
-  std::vector<int64_t> low_;
+  std::vector<std::vector<int>> sections_;  // who is there
+  std::vector<int64_t> sum_;                // by section, within Rank
+  // Of the last call of LowestEnd: its number, its group and who is behind.
+  int64_t group_ = 0;
+  std::vector<int64_t> in_group_;  // by buffer: the last such number
+  std::vector<int64_t> looked_;    // by section: the same, in SectionsFit
+  std::vector<int> behind_;
+  int64_t instants_ = 0;  // looked at and not yet counted as a node
+  absl::flat_hash_set<std::pair<uint64_t, uint64_t>> known_;  // have no answer
 };
 
 }  // namespace ebbtide

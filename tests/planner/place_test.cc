@@ -277,8 +277,8 @@ TEST_P(HardTraceTest, FitsItsCapacity) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Minimalloc, HardTraceTest,
-                         ::testing::Values("A", "B", "C", "D", "F", "G", "J",
-                                           "K"));
+                         ::testing::Values("A", "B", "C", "D", "E", "F", "G",
+                                           "H", "I", "J", "K"));
 
 }  // namespace
 }  // namespace ebbtide
