@@ -1,0 +1,215 @@
+// Times, in batches of 64, of allocations and releases by a planned arena, by
+// its fallback between many holes, and by the model of PyTorch's allocator.
+//
+//   arena_speed MODE BATCHES     MODE: planned, fallback, native, native-holes
+//
+// prints one JSON object with nanoseconds per operation. Under callgrind with
+// --collect-atstart=no only the operations of one kind are counted:
+//
+//   arena_speed MODE BATCHES allocate|free
+#include <valgrind/callgrind.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "allocator/planned_arena.h"
+#include "allocator/replay/policy.h"
+#include "allocator/step_trace.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr int kBatch = 64;
+constexpr int kHoles = 65'536;
+constexpr int kSeed = 10;
+constexpr int kBatchesOfStep = 32;
+char* const kBase = reinterpret_cast<char*>(int64_t{1} << 40);
+
+// What is measured: either has addresses of its own.
+struct Allocator {
+  std::function<void()> begin_step;
+  std::function<int64_t(int64_t size)> allocate;
+  std::function<void(int64_t address)> free;
+};
+
+int64_t SizeOf(std::mt19937_64* random) {
+  return 512 << (*random)() % 12;  // to 1 MiB
+}
+
+class Clock {
+ public:
+  explicit Clock(bool is_counted) : is_counted_(is_counted) {}
+  template <typename Batch>
+  void Time(Batch batch) {
+    if (is_counted_) CALLGRIND_TOGGLE_COLLECT;
+    const auto begin = std::chrono::steady_clock::now();
+    batch();
+    const auto end = std::chrono::steady_clock::now();
+    if (is_counted_) CALLGRIND_TOGGLE_COLLECT;
+    times_.push_back(
+        std::chrono::duration<double, std::nano>(end - begin).count() / kBatch);
+  }
+  double Quantile(double share) {
+    std::sort(times_.begin(), times_.end());
+    return times_[static_cast<size_t>(share * (times_.size() - 1))];
+  }
+
+ private:
+  const bool is_counted_;
+  std::vector<double> times_;
+};
+
+// Steps of some batches: 64 requests, then 64 releases of any that are live.
+struct Event {
+  int64_t size = 0;
+  int freed = 0;  // of which request of the step
+};
+struct Step {
+  std::vector<Event> events;  // one of each kind, by number
+  std::vector<StepRequest> requests;
+};
+
+Step RandomStep() {
+  std::mt19937_64 random(kSeed);
+  Step step;
+  std::vector<int> live;
+  for (int batch = 0; batch < kBatchesOfStep; ++batch) {
+    for (int i = 0; i < kBatch; ++i) {
+      live.push_back(static_cast<int>(step.events.size()));
+      step.events.push_back({.size = SizeOf(&random)});
+      step.requests.push_back({.size = Bytes{step.events.back().size}});
+    }
+    // Those of the first batches stay for a while.
+    if (batch < kBatchesOfStep / 2) continue;
+    std::shuffle(live.begin(), live.end(), random);
+    for (int i = 0; i < 2 * kBatch; ++i) {
+      const int freed = live.back();
+      live.pop_back();
+      step.events[(batch - kBatchesOfStep / 2) * 2 * kBatch + i].freed = freed;
+      step.requests[freed].life =
+          static_cast<int64_t>(step.requests.size()) - freed;
+    }
+  }
+  return step;
+}
+
+void RunSteps(const Step& step, const Allocator& allocator, int batches,
+              Clock* allocating, Clock* freeing) {
+  std::vector<int64_t> addresses(step.events.size());
+  for (int done = 0; done < batches; done += kBatchesOfStep) {
+    allocator.begin_step();
+    int freed = 0;
+    for (int batch = 0; batch < kBatchesOfStep; ++batch) {
+      allocating->Time([&] {
+        for (int i = batch * kBatch; i < (batch + 1) * kBatch; ++i) {
+          addresses[i] = allocator.allocate(step.events[i].size);
+        }
+      });
+      if (batch < kBatchesOfStep / 2) continue;
+      for (int half = 0; half < 2; ++half, freed += kBatch) {
+        freeing->Time([&] {
+          for (int i = freed; i < freed + kBatch; ++i) {
+            allocator.free(addresses[step.events[i].freed]);
+          }
+        });
+      }
+    }
+  }
+}
+
+// Between so many holes: 64 requests, then 64 releases.
+void RunAmongHoles(const Allocator& allocator, int batches, Clock* allocating,
+                   Clock* freeing) {
+  std::mt19937_64 random(kSeed);
+  std::vector<int64_t> live;
+  for (int i = 0; i < 2 * kHoles; ++i) {
+    live.push_back(allocator.allocate(SizeOf(&random)));
+  }
+  // No two that are neighbours, so that each leaves a hole.
+  std::vector<int64_t> kept;
+  for (int i = 0; i < 2 * kHoles; ++i) {
+    if (i % 2 == 0) {
+      allocator.free(live[i]);
+    } else {
+      kept.push_back(live[i]);
+    }
+  }
+  for (int done = 0; done < batches; ++done) {
+    int64_t sizes[kBatch];
+    for (int64_t& size : sizes) size = SizeOf(&random);
+    int64_t* const last = &kept[kept.size() - kBatch];
+    for (int i = 0; i < kBatch; ++i) {
+      std::swap(last[i], kept[random() % kept.size()]);
+    }
+    freeing->Time([&] {
+      for (int i = 0; i < kBatch; ++i) allocator.free(last[i]);
+    });
+    allocating->Time([&] {
+      for (int i = 0; i < kBatch; ++i) last[i] = allocator.allocate(sizes[i]);
+    });
+  }
+}
+
+Allocator Of(PlannedArena* arena) {
+  return {.begin_step = [arena] { arena->BeginPhase(0); },
+          .allocate =
+              [arena](int64_t size) {
+                return static_cast<char*>(arena->Allocate(Bytes{size}, 0)) -
+                       kBase;
+              },
+          .free = [arena](int64_t address) { arena->Free(kBase + address); }};
+}
+
+Allocator Of(ReplayPolicy* policy) {
+  return {
+      .begin_step = [] {},
+      .allocate = [policy](int64_t size) { return policy->Allocate(size, 0); },
+      .free = [policy](int64_t address) { policy->Free(address); }};
+}
+
+int Run(const std::string& mode, int batches, const std::string& counted) {
+  Clock allocating(counted == "allocate");
+  Clock freeing(counted == "free");
+  const Step step = RandomStep();
+  const auto native = MakeTorchNative();
+  if (mode == "planned") {
+    auto layout = LayOut(step.requests);
+    if (!layout.ok()) return 1;
+    PlannedArena arena(std::move(layout->plan), kBase, Bytes{0}, nullptr);
+    RunSteps(step, Of(&arena), batches, &allocating, &freeing);
+    const ArenaCounts counts = arena.counts();
+    if (counts.unexpected + counts.occupied + counts.refused > 0) return 1;
+  } else if (mode == "fallback") {
+    const auto plan = ArenaPlan::Make({});
+    PlannedArena arena(*plan, kBase, Bytes{int64_t{1} << 38}, nullptr);
+    RunAmongHoles(Of(&arena), batches, &allocating, &freeing);
+    if (arena.counts().refused > 0) return 1;
+  } else if (mode == "native") {
+    RunSteps(step, Of(native.get()), batches, &allocating, &freeing);
+  } else if (mode == "native-holes") {
+    RunAmongHoles(Of(native.get()), batches, &allocating, &freeing);
+  } else {
+    return 2;
+  }
+  std::printf("{\"allocate\": [%.1f, %.1f], \"free\": [%.1f, %.1f]}\n",
+              allocating.Quantile(0.5), allocating.Quantile(0.99),
+              freeing.Quantile(0.5), freeing.Quantile(0.99));
+  return 0;
+}
+
+}  // namespace
+}  // namespace ebbtide
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  return ebbtide::Run(argv[1], std::atoi(argv[2]), argc > 3 ? argv[3] : "");
+}
