@@ -52,9 +52,8 @@ class ArenaPlan {
 
   absl::Span<const Slot> slots() const { return slots_; }
   absl::Span<const int> PrecedingOf(const Slot& slot) const {
-    return absl::MakeConstSpan(preceding_)
-        .subspan(slot.first_preceding,
-                 slot.last_preceding - slot.first_preceding);
+    return {preceding_.data() + slot.first_preceding,
+            static_cast<size_t>(slot.last_preceding - slot.first_preceding)};
   }
   int phases() const { return static_cast<int>(begins_.size()) - 1; }
   // The first slot of the phase; of phases(): how many slots there are.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -44,7 +45,7 @@ PlannedArena::PlannedArena(ArenaPlan plan, char* base, Bytes fallback,
 }
 
 void PlannedArena::BeginPhase(int phase) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   if (phase <= phase_) {
     SkipTo(static_cast<int>(plan_.slots().size()));
     cursor_ = 0;
@@ -65,11 +66,15 @@ void PlannedArena::SkipTo(int slot) {
 // Where the next step's first requests come without a BeginPhase they find
 // nothing here.
 int PlannedArena::Match(Bytes size, int stream) const {
-  const int end = std::min(cursor_ + 1 + kLookAhead,
-                           static_cast<int>(plan_.slots().size()));
-  for (int i = cursor_; i < end; ++i) {
-    const ArenaPlan::Slot& slot = plan_.slots()[i];
-    if (slot.size == size && slot.stream == stream) return i;
+  const absl::Span<const ArenaPlan::Slot> slots = plan_.slots();
+  const auto matches = [&](int i) {
+    return slots[i].size == size && slots[i].stream == stream;
+  };
+  const auto count = static_cast<int>(slots.size());
+  if (cursor_ < count && matches(cursor_)) return cursor_;  // as nearly always
+  const int end = std::min(cursor_ + 1 + kLookAhead, count);
+  for (int i = cursor_ + 1; i < end; ++i) {
+    if (matches(i)) return i;
   }
   return -1;
 }
@@ -106,7 +111,6 @@ bool PlannedArena::MeetsLate(const ArenaPlan::Slot& slot) const {
 }
 
 bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
-  if (order_ == nullptr) return true;
   bool knows_all = unknown_steps_ == 0;
   for (const int before : plan_.PrecedingOf(slot)) {
     knows_all &= turns_[before] != Turn::kNotServed;
@@ -123,7 +127,7 @@ bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
 }
 
 void* PlannedArena::Allocate(Bytes size, int stream, bool* is_unplaced) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   if (is_unplaced != nullptr) *is_unplaced = false;
   if (mode_ != Mode::kPlanned) return nullptr;
   const int index = Match(size, stream);
@@ -132,7 +136,7 @@ void* PlannedArena::Allocate(Bytes size, int stream, bool* is_unplaced) {
     ++(is_over ? counts_.beyond : counts_.unexpected);
     return FallBack(size, stream);
   }
-  SkipTo(index);
+  if (index != cursor_) SkipTo(index);
   ++cursor_;
   const ArenaPlan::Slot& slot = plan_.slots()[index];
   if (slot.offset == kUnplaced) {
@@ -140,7 +144,9 @@ void* PlannedArena::Allocate(Bytes size, int stream, bool* is_unplaced) {
     if (is_unplaced != nullptr) *is_unplaced = true;
     return nullptr;
   }
-  if (!ComeUp(index) || MeetsLate(slot) || !RunsBehindPreceding(slot)) {
+  const bool is_clear = late_.empty() && strays_.empty();
+  if (!ComeUp(index) || (!is_clear && MeetsLate(slot)) ||
+      (order_ != nullptr && !RunsBehindPreceding(slot))) {
     turns_[index] = Turn::kNotServed;
     ++counts_.occupied;
     return FallBack(size, stream);
@@ -161,7 +167,7 @@ void* PlannedArena::Serve(int index) {
 
 // Slots that are live lie at the sites, which ascend, as strays do.
 void* PlannedArena::AllocateAnywhere(Bytes size, int stream) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   if (mode_ == Mode::kClosed) return nullptr;
   const int64_t need = RoundUp(Count(size), kArenaGrain);
   int64_t top = fallback_begin_;  // of the hole that is looked at
@@ -190,7 +196,7 @@ void* PlannedArena::AllocateAnywhere(Bytes size, int stream) {
 }
 
 bool PlannedArena::Free(void* block, absl::Span<const int> others) {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   const int64_t offset = static_cast<char*>(block) - base_;
   if (offset < 0 || offset >= fallback_end_) return false;
   const bool freed = offset >= fallback_begin_
@@ -213,11 +219,15 @@ bool PlannedArena::FreeSlot(int64_t offset, absl::Span<const int> others) {
   const ArenaPlan::Slot& slot = plan_.slots()[index];
   is_shared_[index] = others.empty() ? 0 : 1;
   if (order_ != nullptr && (slot.is_awaited || !others.empty())) {
-    absl::InlinedVector<int, 4> streams = {slot.stream};
-    streams.insert(streams.end(), others.begin(), others.end());
-    if (!order_->NoteEnd(index, streams).ok()) turns_[index] = Turn::kNotServed;
+    NoteEnd(index, others);
   }
   return true;
+}
+
+void PlannedArena::NoteEnd(int slot, absl::Span<const int> others) {
+  absl::InlinedVector<int, 4> streams = {plan_.slots()[slot].stream};
+  streams.insert(streams.end(), others.begin(), others.end());
+  if (!order_->NoteEnd(slot, streams).ok()) turns_[slot] = Turn::kNotServed;
 }
 
 // Who is next at its addresses runs behind all streams.
@@ -244,12 +254,12 @@ bool PlannedArena::FreeFallback(int64_t offset, absl::Span<const int> others) {
 }
 
 void PlannedArena::Leave() {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   if (mode_ == Mode::kPlanned) mode_ = Mode::kLeaving;
 }
 
 bool PlannedArena::Close() {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   if (live_ > 0) return false;
   mode_ = Mode::kClosed;
   return true;
@@ -286,7 +296,7 @@ bool PlannedArena::Grow(Bytes size, int stream) {
 }
 
 ArenaCounts PlannedArena::counts() const {
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(lock_);
   return counts_;
 }
 

@@ -24,13 +24,12 @@
 // of stream take, and with one stream there are none. A block that further
 // streams have used is told of when it is freed.
 //
-// Thread-safe: one mutex, taken once per call. Constant time, but for late
+// Thread-safe: one lock, taken once per call. Constant time, but for late
 // blocks and skipped requests; freeing allocates nothing.
 #ifndef EBBTIDE_ALLOCATOR_PLANNED_ARENA_H_
 #define EBBTIDE_ALLOCATOR_PLANNED_ARENA_H_
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -38,12 +37,13 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "allocator/arena_plan.h"
+#include "allocator/spin_lock.h"
 #include "allocator/tlsf.h"
 #include "planner/units.h"
 
 namespace ebbtide {
 
-// Orders streams, by their numbers. Called under the arena's mutex.
+// Orders streams, by their numbers. Called under the arena's lock.
 class ArenaOrder {
  public:
   virtual ~ArenaOrder() = default;
@@ -118,6 +118,7 @@ class PlannedArena {
   bool MeetsLate(const ArenaPlan::Slot& slot) const;
   bool RunsBehindPreceding(const ArenaPlan::Slot& slot);
   bool FreeSlot(int64_t offset, absl::Span<const int> others);
+  void NoteEnd(int slot, absl::Span<const int> others);
   bool FreeStray(int64_t offset);
   bool FreeFallback(int64_t offset, absl::Span<const int> others);
   void* Serve(int slot);
@@ -132,7 +133,7 @@ class PlannedArena {
   absl::flat_hash_map<int64_t, int> site_at_;  // constant
 
   // Everything below, and what the private functions do, is under it.
-  mutable std::mutex mutex_;
+  mutable SpinLock lock_;
   Mode mode_ = Mode::kPlanned;
   int cursor_ = 0;
   int phase_ = 0;

@@ -14,8 +14,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
-#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -34,11 +32,20 @@ constexpr int kSeed = 10;
 constexpr int kBatchesOfStep = 32;
 char* const kBase = reinterpret_cast<char*>(int64_t{1} << 40);
 
-// What is measured: either has addresses of its own.
-struct Allocator {
-  std::function<void()> begin_step;
-  std::function<int64_t(int64_t size)> allocate;
-  std::function<void(int64_t address)> free;
+// What is measured: each has addresses of its own.
+struct ArenaCalls {
+  PlannedArena& arena;
+  void BeginStep() const { arena.BeginPhase(0); }
+  int64_t Allocate(int64_t size) const {
+    return static_cast<char*>(arena.Allocate(Bytes{size}, 0)) - kBase;
+  }
+  void Free(int64_t address) const { arena.Free(kBase + address); }
+};
+struct PolicyCalls {
+  ReplayPolicy& policy;
+  void BeginStep() const {}
+  int64_t Allocate(int64_t size) const { return policy.Allocate(size, 0); }
+  void Free(int64_t address) const { policy.Free(address); }
 };
 
 int64_t SizeOf(std::mt19937_64* random) {
@@ -102,23 +109,24 @@ Step RandomStep() {
   return step;
 }
 
-void RunSteps(const Step& step, const Allocator& allocator, int batches,
+template <typename Calls>
+void RunSteps(const Step& step, const Calls& calls, int batches,
               Clock* allocating, Clock* freeing) {
   std::vector<int64_t> addresses(step.events.size());
   for (int done = 0; done < batches; done += kBatchesOfStep) {
-    allocator.begin_step();
+    calls.BeginStep();
     int freed = 0;
     for (int batch = 0; batch < kBatchesOfStep; ++batch) {
       allocating->Time([&] {
         for (int i = batch * kBatch; i < (batch + 1) * kBatch; ++i) {
-          addresses[i] = allocator.allocate(step.events[i].size);
+          addresses[i] = calls.Allocate(step.events[i].size);
         }
       });
       if (batch < kBatchesOfStep / 2) continue;
       for (int half = 0; half < 2; ++half, freed += kBatch) {
         freeing->Time([&] {
           for (int i = freed; i < freed + kBatch; ++i) {
-            allocator.free(addresses[step.events[i].freed]);
+            calls.Free(addresses[step.events[i].freed]);
           }
         });
       }
@@ -127,18 +135,19 @@ void RunSteps(const Step& step, const Allocator& allocator, int batches,
 }
 
 // Between so many holes: 64 requests, then 64 releases.
-void RunAmongHoles(const Allocator& allocator, int batches, Clock* allocating,
+template <typename Calls>
+void RunAmongHoles(const Calls& calls, int batches, Clock* allocating,
                    Clock* freeing) {
   std::mt19937_64 random(kSeed);
   std::vector<int64_t> live;
   for (int i = 0; i < 2 * kHoles; ++i) {
-    live.push_back(allocator.allocate(SizeOf(&random)));
+    live.push_back(calls.Allocate(SizeOf(&random)));
   }
   // No two that are neighbours, so that each leaves a hole.
   std::vector<int64_t> kept;
   for (int i = 0; i < 2 * kHoles; ++i) {
     if (i % 2 == 0) {
-      allocator.free(live[i]);
+      calls.Free(live[i]);
     } else {
       kept.push_back(live[i]);
     }
@@ -151,29 +160,12 @@ void RunAmongHoles(const Allocator& allocator, int batches, Clock* allocating,
       std::swap(last[i], kept[random() % kept.size()]);
     }
     freeing->Time([&] {
-      for (int i = 0; i < kBatch; ++i) allocator.free(last[i]);
+      for (int i = 0; i < kBatch; ++i) calls.Free(last[i]);
     });
     allocating->Time([&] {
-      for (int i = 0; i < kBatch; ++i) last[i] = allocator.allocate(sizes[i]);
+      for (int i = 0; i < kBatch; ++i) last[i] = calls.Allocate(sizes[i]);
     });
   }
-}
-
-Allocator Of(PlannedArena* arena) {
-  return {.begin_step = [arena] { arena->BeginPhase(0); },
-          .allocate =
-              [arena](int64_t size) {
-                return static_cast<char*>(arena->Allocate(Bytes{size}, 0)) -
-                       kBase;
-              },
-          .free = [arena](int64_t address) { arena->Free(kBase + address); }};
-}
-
-Allocator Of(ReplayPolicy* policy) {
-  return {
-      .begin_step = [] {},
-      .allocate = [policy](int64_t size) { return policy->Allocate(size, 0); },
-      .free = [policy](int64_t address) { policy->Free(address); }};
 }
 
 int Run(const std::string& mode, int batches, const std::string& counted) {
@@ -185,18 +177,18 @@ int Run(const std::string& mode, int batches, const std::string& counted) {
     auto layout = LayOut(step.requests);
     if (!layout.ok()) return 1;
     PlannedArena arena(std::move(layout->plan), kBase, Bytes{0}, nullptr);
-    RunSteps(step, Of(&arena), batches, &allocating, &freeing);
+    RunSteps(step, ArenaCalls{arena}, batches, &allocating, &freeing);
     const ArenaCounts counts = arena.counts();
     if (counts.unexpected + counts.occupied + counts.refused > 0) return 1;
   } else if (mode == "fallback") {
     const auto plan = ArenaPlan::Make({});
     PlannedArena arena(*plan, kBase, Bytes{int64_t{1} << 38}, nullptr);
-    RunAmongHoles(Of(&arena), batches, &allocating, &freeing);
+    RunAmongHoles(ArenaCalls{arena}, batches, &allocating, &freeing);
     if (arena.counts().refused > 0) return 1;
   } else if (mode == "native") {
-    RunSteps(step, Of(native.get()), batches, &allocating, &freeing);
+    RunSteps(step, PolicyCalls{*native}, batches, &allocating, &freeing);
   } else if (mode == "native-holes") {
-    RunAmongHoles(Of(native.get()), batches, &allocating, &freeing);
+    RunAmongHoles(PolicyCalls{*native}, batches, &allocating, &freeing);
   } else {
     return 2;
   }
