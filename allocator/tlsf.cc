@@ -79,8 +79,9 @@ void Tlsf::AddRange(Extent range) {
   const int64_t grain = Count(kGrain);
   EBBTIDE_CHECK(range.offset % grain == 0 && Count(range.size) % grain == 0 &&
                 range.size > Bytes{0});
-  const int index = NewBlock(
-      {.begin = range.offset / grain, .size = Count(range.size) / grain});
+  const int index =
+      NewBlock({.begin = static_cast<int>(range.offset / grain),
+                .size = static_cast<int>(Count(range.size) / grain)});
   ranges_.push_back(index);
   List(index);
 }
@@ -109,8 +110,8 @@ int Tlsf::FewOf(SizeClass own, int64_t size) const {
 void Tlsf::CutOff(int index, int64_t size) {
   const Block block = blocks_[index];
   if (block.size == size) return;
-  const int rest = NewBlock({.begin = block.begin + size,
-                             .size = block.size - size,
+  const int rest = NewBlock({.begin = static_cast<int>(block.begin + size),
+                             .size = static_cast<int>(block.size - size),
                              .below = index,
                              .above = block.above});
   blocks_[index].size = size;

@@ -27,8 +27,9 @@ class Tlsf {
   // Offsets and sizes are multiples of it. It is what PyTorch rounds to.
   static constexpr Bytes kGrain{512};
 
-  // Free addresses from now on. [offset, offset + size) in whole grains, not
-  // empty, and apart from all ranges so far, which it is not joined with.
+  // Free addresses from now on. [offset, offset + size) in whole grains, below
+  // 1 TiB, not empty, and apart from all ranges so far, which it is not joined
+  // with.
   void AddRange(Extent range);
 
   // A block of at least `size` bytes (positive); nullopt where no class has
@@ -56,15 +57,16 @@ class Tlsf {
   static constexpr int kFirsts = 48;  // powers of two of grains
   static constexpr int kNone = -1;
 
-  // In grains.
+  // In grains, of which there are less than 2^31. Small, so that more of them
+  // are in the caches.
   struct Block {
-    int64_t begin = 0;
-    int64_t size = 0;
-    bool is_free = false;
+    int begin = 0;
+    int size = 0;
     int below = kNone;  // neighbours in the range, by address
     int above = kNone;
     int previous = kNone;  // in the list of its class, where it is free
     int next = kNone;
+    bool is_free = false;
   };
   struct SizeClass {
     int first = 0;

@@ -9,6 +9,8 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -306,6 +308,35 @@ class TorchCudaArenaFaultTest : public TorchCudaArenaTest {
   const c10::cuda::CUDAStream other_ =
       c10::cuda::getStreamFromPool(false, kDevice);
 };
+
+// What a served step asks of the device: the golden file has it.
+TEST_F(TorchCudaArenaFaultTest, AServedStepMakesTheCallsThatTheFileHas) {
+  std::string text;
+  const auto count = [&text](const std::string& what, auto run) {
+    cudasim_trace_calls();
+    run();
+    std::map<std::string, int> calls;
+    for (size_t n = 0; const char* call = cudasim_traced(n); ++n) {
+      const std::string all(call);
+      ++calls[all.substr(0, all.find(' '))];
+    }
+    text += what + ":";
+    for (const auto& [call, times] : calls) {
+      text += " " + call + " " + std::to_string(times);
+    }
+    text += "\n";
+  };
+  StepUntilItServes();
+  Step();
+  count("one stream", [&] { Step(); });
+  held_.clear();
+  for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, false);
+  for (int i = 0; i < 12; ++i) StepOnTwoStreams();
+  ASSERT_EQ(Facts().state, State::kServing);
+  count("two streams", [&] { StepOnTwoStreams(); });
+  std::ifstream golden(EBBTIDE_TEST_DATA "/arena_steady.txt");
+  EXPECT_EQ(text, std::string(std::istreambuf_iterator<char>(golden), {}));
+}
 
 // From the step in which it takes its memory to where it has given it back.
 TEST_F(TorchCudaArenaFaultTest, WhicheverCallFailsNothingIsLostOrLeftBehind) {
