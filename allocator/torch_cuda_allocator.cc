@@ -16,6 +16,7 @@
 #include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_arena.h"
 #include "allocator/torch_cuda_books.h"
+#include "allocator/torch_cuda_fill.h"
 #include "allocator/torch_cuda_forward.h"
 
 namespace ebbtide {
@@ -109,20 +110,6 @@ class OnMiss final : public c10::FreeMemoryCallback {
   }
 };
 
-// The byte to fill with, or -1.
-thread_local int fill_here = -1;
-
-void Fill(void* block, size_t size) {
-  if (fill_here < 0 || size == 0) return;
-  const auto api = CudaApi::Loaded();
-  if (!api.ok()) return;
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
-  const absl::Status filled =
-      CudaStatus(**api, (*api)->memset_async(block, fill_here, size, stream),
-                 "cudaMemsetAsync");
-  TORCH_CHECK(filled.ok(), "ebbtide: ", std::string(filled.message()));
-}
-
 std::atomic<void (*)(void* block)> free_observer = nullptr;
 void DeleteObserved(void* block);
 
@@ -148,7 +135,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   c10::DataPtr allocate(size_t size) override {
     c10::DataPtr data =
         WithRoom(size, std::nullopt, [&] { return inner().allocate(size); });
-    Fill(data.get(), size);
+    FillNewBlock(data.get(), size);
     return data;
   }
   void* raw_alloc(size_t size) override {
@@ -380,7 +367,7 @@ Bytes CudaAllocator::BudgetOf(DeviceIndex device) {
 }
 
 int CudaAllocator::ExchangeFill(int byte) {
-  return std::exchange(fill_here, byte);
+  return ebbtide::ExchangeFill(byte);
 }
 
 bool CudaAllocator::IsNative(const c10::DataPtr& data) {
