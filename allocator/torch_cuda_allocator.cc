@@ -366,10 +366,6 @@ Bytes CudaAllocator::BudgetOf(DeviceIndex device) {
   return Bytes{States()[device].budget.load()};
 }
 
-int CudaAllocator::ExchangeFill(int byte) {
-  return ebbtide::ExchangeFill(byte);
-}
-
 bool CudaAllocator::IsNative(const c10::DataPtr& data) {
   const c10::DeleterFnPtr deleter = data.get_deleter();
   return ours != nullptr &&

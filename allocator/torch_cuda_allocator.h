@@ -99,10 +99,6 @@ class CudaAllocator {
       c10::DeviceIndex device, Bytes size,
       absl::Span<const Clearable> clearables);
 
-  // From now on, what this thread allocates is filled with that byte, in the
-  // order of its stream; -1: not. Returns what held before.
-  static int ExchangeFill(int byte);
-
   // Whether the native allocator gets the block back when `data` is destroyed.
   static bool IsNative(const c10::DataPtr& data);
   // Frees do not come by here. From now on, `observer` is called with the block

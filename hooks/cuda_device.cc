@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "allocator/torch_cuda_allocator.h"
 #include "allocator/torch_cuda_books.h"
+#include "allocator/torch_cuda_fill.h"
 #include "hooks/cuda_tier.h"
 #include "hooks/guarded.h"
 #include "hooks/insist.h"
@@ -139,9 +140,7 @@ c10::Storage CudaDevice::Allocate(size_t bytes, int index) {
                       /*resizable=*/true);
 }
 
-int CudaDevice::ExchangeFill(int byte) {
-  return CudaAllocator::ExchangeFill(byte);
-}
+int CudaDevice::ExchangeFill(int byte) { return ebbtide::ExchangeFill(byte); }
 
 bool CudaDevice::IsReclaimable(const c10::Storage& storage) const {
   return CudaAllocator::IsNative(storage.data_ptr()) &&
