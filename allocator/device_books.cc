@@ -140,7 +140,8 @@ Bytes DeviceBooks::idle() const {
   }
   Bytes idle{};
   for (const auto& [begin, segment] : segments_) {
-    if (!segment.is_private && !segment.is_arena && segment.blocks.empty()) idle += segment.size;
+    if (!segment.is_private && !segment.is_arena && segment.blocks.empty())
+      idle += segment.size;
   }
   return idle;
 }
