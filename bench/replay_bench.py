@@ -1,14 +1,19 @@
 """Allocators' policies on allocation traces: `./dev bench replay`.
 
-The traces of tests/data/traces, each repeated on one allocator's state: memory that is
-reserved at the end of steps 1, 3 and 100 over the most bytes that are live at once. The
-rivals are our models of their policies (allocator/replay) on a driver that counts.
+The traces of tests/data/traces, and of one step of our jobs on the simulated device
+within two budgets (replay_child.py), each repeated on one allocator's state: memory
+that is reserved at the end of steps 1, 3 and 100 over the most bytes that are live at
+once. The rivals are our models of their policies (allocator/replay) on a driver that
+counts.
 """
 
 import dataclasses
 import json
+import os
+import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +26,26 @@ STEPS = [1, 3, 100]
 CAPACITY = 1_048_576  # of the hard traces
 # Their sizes are units; the pools of PyTorch and RMM are made for bytes.
 PLAIN = ["plan", "firstfit", "bestfit"]
+DEVICE = harness.ROOT / "tests" / "cudasim"
+CHILD = harness.ROOT / "bench" / "replay_child.py"
+SETTINGS = {
+    "PYTHONPATH": os.pathsep.join(map(str, (DEVICE, harness.JOBS))),
+    "CUBLAS_WORKSPACE_CONFIG": ":16:8",
+    "CUBLASLT_WORKSPACE_SIZE": "64",
+    "EBBTIDE_LOG": "off",
+}
+# Arguments, and how much of what autograd holds has to go.
+JOBS = {
+    "gpt": (["--size", "full"], (0.2, 0.4)),
+    "resnet": (["--size", "full"], (0.1, 0.2)),
+    "unet": (["--size", "full"], (0.1, 0.2)),
+    "encdec": (["--size", "full"], (0.2, 0.4)),
+    "lstm": (["--size", "full"], (0.2, 0.4)),
+}
+PLANNED_STEPS = 14  # after which a plan is followed
+OFFLOADED = (30, 60, 100)  # per cent of large tensors
+SEED = 10
+RANDOM = {20_000: 1.0, 100_000: 10.0}  # buffers, and the seconds that are asked
 WASTE = 1.0  # per cent, of a plan on a recorded step
 SECONDS = 10.0
 ABOUT = """\
@@ -28,7 +53,11 @@ Waste in per cent over the bound, the most bytes that are live at once. Calls: i
 the driver in the last step. Sizes of the minimalloc traces are units of their \
 authors, so only policies without sizes of their own are shown for them; each is known \
 to fit in 1,048,576. A plan is the same in every step. native and expandable are held \
-to PyTorch's own allocator by a test, rmm-pool is not held to RMM."""
+to PyTorch's own allocator by a test, rmm-pool is not held to RMM. Jobs: one step \
+between two calls of the optimizer, what stays from step to step included, on the \
+simulated device; `within` is the budget. `offload`: the program moves that share of \
+the large tensors that autograd saves by copies on a second stream, on which they come \
+back. `random`: placed only; lives of up to a tenth of the trace, sizes to 2 MiB."""
 
 
 @dataclasses.dataclass
@@ -42,17 +71,73 @@ class Row:
     waste: list[float]  # by STEPS, per cent
     calls: int
     seconds: float
+    asked_seconds: float = SECONDS
 
     def complaints(self) -> Iterator[str]:
         if self.policy != "plan":
             return
+        if self.seconds > self.asked_seconds:
+            yield f"{self.trace}: {self.seconds:.1f} s, {self.asked_seconds} asked"
         if self.trace.startswith("minimalloc"):
             if self.height > CAPACITY:
                 yield f"{self.trace}: {self.height}, {CAPACITY} asked"
-            if self.seconds > SECONDS:
-                yield f"{self.trace}: {self.seconds:.1f} s, {SECONDS} asked"
+        elif self.trace.startswith("random"):
+            return
         elif self.waste[-1] > WASTE:
             yield f"{self.trace}: {self.waste[-1]:.2f} % over the bound, {WASTE} asked"
+
+
+def train(
+    snapshot: Path, steps: int, share: int, job: str, **environment: str
+) -> dict[str, int]:
+    """What a job reserved and had live at most; raises JobError where it failed."""
+    done = subprocess.run(
+        [
+            *(str(harness.PYTHON), str(CHILD), str(snapshot), str(steps), str(share)),
+            *(job, *JOBS[job][0]),
+        ],
+        env={**harness.clean_environment(), **SETTINGS, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise harness.JobError(f"{job}: {done.stderr[-1000:]}")
+    printed: dict[str, int] = json.loads(done.stdout)
+    return printed
+
+
+def record(folder: Path, quick: bool) -> Iterator[Path]:
+    """Snapshots of a step of each job, within budgets; and of offloading ones."""
+    report = folder / "report.json"
+    for job in ["gpt"] if quick else JOBS:
+        watched = train(
+            *(folder / "whole.pickle", 4, 0, job),
+            EBBTIDE_RECORD="/dev/null",
+            EBBTIDE_REPORT=str(report),
+        )
+        saved = json.loads(report.read_text())["peak_activations"]
+        for share in JOBS[job][1]:
+            budget = int(watched["reserved"] - share * saved) >> 20
+            path = folder / f"{job} within {budget} MiB.pickle"
+            train(path, PLANNED_STEPS, 0, job, EBBTIDE_BUDGET=f"{budget}MiB")
+            yield path
+    for share in OFFLOADED[-1:] if quick else OFFLOADED:
+        path = folder / f"gpt, offload {share} %.pickle"
+        train(path, 4, share, "gpt")
+        yield path
+
+
+def random_trace(folder: Path, buffers: int) -> Path:
+    chance = random.Random(SEED)
+    path = folder / f"random {buffers}.csv"
+    with path.open("w") as file:
+        file.write("id,lower,upper,size\n")
+        for number in range(buffers):
+            begin = chance.randrange(2 * buffers)
+            end = begin + 1 + chance.randrange(buffers // 10)
+            file.write(f"{number},{begin},{end},{512 * chance.randint(1, 4096)}\n")
+    return path
 
 
 def measure(path: Path, policy: str, steps: list[int]) -> Row:
@@ -109,12 +194,23 @@ def main() -> int:
             for policy in PLAIN if hard else POLICIES:
                 rows.append(measure(path, policy, steps))
             harness.progress(path.stem)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            for path in record(folder, args.quick):
+                rows += [measure(path, policy, steps) for policy in POLICIES]
+                harness.progress(path.stem)
+            for buffers, seconds in RANDOM.items():
+                row = measure(random_trace(folder, buffers), "plan", [1])
+                waste = row.waste * len(steps)
+                rows.append(
+                    dataclasses.replace(row, waste=waste, asked_seconds=seconds)
+                )
     except harness.JobError as error:
         print(f"bench replay: {error}", file=sys.stderr)
         return 1
     values = [dataclasses.asdict(row) for row in rows]
     body = show(rows, steps)
-    harness.report(args, "replay", 0, values, body, "Allocation traces")
+    harness.report(args, "replay", SEED, values, body, "Allocation traces")
     complaints = [line for row in rows for line in row.complaints()]
     return harness.verdict("replay", complaints, args.check)
 

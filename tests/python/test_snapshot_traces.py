@@ -118,3 +118,28 @@ def test_every_shortened_snapshot_is_refused(tmp_path: Path) -> None:
         done = run([harness.EBBTIDE, "replay", path])
         assert done.returncode == 2
         assert f"{path}: byte " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("share", "budget"), [("0", "39MiB"), ("60", "")], ids=["managed", "two streams"]
+)
+def test_a_step_of_a_job_is_recorded_and_placed(
+    share: str, budget: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "snapshot.pickle"
+    child = harness.ROOT / "bench" / "replay_child.py"
+    job = ("gpt", "--size", "small", "--batch", "16")
+    done = run(
+        [PYTHON, child, path, "12" if budget else "4", share, *job],
+        **{
+            **simulator.SMALL_WORKSPACES,
+            "PYTHONPATH": f"{simulator.FACE}:{harness.JOBS}",
+            **({"EBBTIDE_BUDGET": budget} if budget else {}),
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    theirs = json.loads(done.stdout)
+    plan = replay(path)
+    assert 0.5 * theirs["live"] < plan["lower_bound"] <= theirs["live"]
+    assert plan["height"] <= 1.01 * plan["lower_bound"]
+    assert replay(path, "--policy", "native")["height"] > 1.1 * plan["height"]
