@@ -3,8 +3,9 @@
 // storage allocation, NP-complete).
 //
 // First a portfolio of greedy orders (planner/place_greedy.h): on traces of
-// training steps it ends within 1 % of the lower bound. What is left is for an
-// anytime branch and bound (planner/place_search.h), within a number of nodes.
+// training steps it ends within 1 % of the lower bound. What is left is for
+// rounds in which those that stick out are placed earlier, and for an anytime
+// branch and bound (planner/place_search.h), within a number of nodes.
 // All of it is deterministic: no clock and no random number is asked.
 #ifndef EBBTIDE_PLANNER_PLACE_H_
 #define EBBTIDE_PLANNER_PLACE_H_
@@ -34,7 +35,8 @@ struct Placed {
   PlaceBound bound;
   // No placement is lower: the bound, or more where the search has shown it.
   Bytes least{};
-  std::string by;     // the order of the portfolio, or "search"
+  // The order of the portfolio, "squeaky wheel" or "search".
+  std::string by;
   int64_t nodes = 0;  // that the search took
 };
 

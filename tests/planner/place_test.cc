@@ -253,6 +253,23 @@ TEST(PlaceGreedyTest, EachOrderIsFirstFitAndThePortfolioIsTheBestOfThem) {
   }
 }
 
+TEST(PlaceTest, ThoseThatStickOutArePlacedEarlier) {
+  int helped = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const PlaceProblem problem =
+        RandomPlaceProblem(seed, {.most = 60, .span = 40});
+    const auto orders = Place(problem, {.nodes = 0});
+    const auto placed = Place(problem, {.nodes = 1});
+    ASSERT_TRUE(orders.ok() && placed.ok());
+    EXPECT_TRUE(ValidatePlacement(problem, placed->placement).ok());
+    EXPECT_LE(placed->placement.height, orders->placement.height);
+    helped += placed->by == "squeaky wheel" &&
+              placed->placement.height < orders->placement.height;
+  }
+  EXPECT_GT(helped, 0);
+}
+
 TEST(PlaceTest, RecordedStepsLieWithinOnePerCentOfTheBound) {
   for (const char* name : {"somas_pangu_2.6B.csv", "somas_resnet50.csv"}) {
     const PlaceProblem problem = Read(name);
