@@ -143,18 +143,21 @@ class Shared:
         return self.copies / (2 * self.threads)
 
 
-def share(stages: int, repeats: int) -> Shared:
-    two = json.loads(call(*table_words("rotor", stages, "whole", 2, repeats)))
-    copies = [
-        subprocess.Popen(
-            table_words("rotor", stages, "whole", 1, repeats),
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
+def together(command: list[str], copies: int) -> float:
+    """The seconds that the slowest of some copies says it took."""
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        for _ in range(copies)
     ]
-    seconds = [json.loads(copy.communicate()[0])["seconds"] for copy in copies]
-    return Shared(stages, two["seconds"], max(seconds))
+    return max(json.loads(p.communicate()[0])["seconds"] for p in running)
+
+
+def share(stages: int, repeats: int) -> Shared:
+    """In turns, so that what else the machine does falls on both."""
+    two, one = (table_words("rotor", stages, "whole", n, 1) for n in (2, 1))
+    rounds = [(together(two, 1), together(one, 2)) for _ in range(repeats)]
+    threads, copies = (min(times) for times in zip(*rounds, strict=True))
+    return Shared(stages, threads, copies)
 
 
 def peaks(quick: bool, repeats: int) -> list[tuple[int, float]]:
