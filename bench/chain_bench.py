@@ -149,7 +149,7 @@ def together(command: list[str], copies: int) -> float:
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         for _ in range(copies)
     ]
-    return max(json.loads(p.communicate()[0])["seconds"] for p in running)
+    return max(float(json.loads(p.communicate()[0])["seconds"]) for p in running)
 
 
 def share(stages: int, repeats: int) -> Shared:

@@ -4,11 +4,12 @@
 #define EBBTIDE_PLANNER_CHAIN_ROWS_H_
 
 #include <algorithm>
-#include <barrier>
+#include <atomic>
 #include <exception>
 #include <limits>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "planner/chain_table.h"
@@ -124,30 +125,44 @@ class ChainRows : public ChainTable {
   }
   const TimeRow<T>& Whole() const { return Row({0, c_.stages, 0}); }
 
-  // Blocks of pairs on one diagonal need only those of the diagonals before.
+  // A block needs its neighbours of the diagonal before, which need all others
+  // that it reads. Blocks are taken diagonal by diagonal, so that what one
+  // waits for has been taken.
   void Fill(int threads) {
     const int blocks = (pairs_ + kBlock - 1) / kBlock;
-    threads = std::clamp(threads, 1, blocks);
-    workers_.resize(threads);
-    std::barrier<> barrier(threads);
-    const auto work = [&](int self) {
-      for (int d = 0; d < blocks; ++d) {
-        for (int b = self; b + d < blocks; b += threads) {
-          GuardedFillBlock(b, b + d, &workers_[self]);
-        }
-        barrier.arrive_and_wait();
+    std::vector<std::pair<int, int>> order;
+    for (int d = 0; d < blocks; ++d) {
+      for (int b = 0; b + d < blocks; ++b) order.emplace_back(b, b + d);
+    }
+    std::vector<std::atomic<bool>> is_filled(static_cast<size_t>(blocks) *
+                                             blocks);
+    const auto filled = [&](int b, int e) -> std::atomic<bool>& {
+      return is_filled[static_cast<size_t>(b) * blocks + e];
+    };
+    std::atomic<size_t> taken = 0;
+    const auto work = [&](Worker* worker) {
+      for (size_t k = taken++; k < order.size(); k = taken++) {
+        const auto [b, e] = order[k];
+        if (b < e) filled(b, e - 1).wait(false);
+        if (b < e) filled(b + 1, e).wait(false);
+        GuardedFillBlock(b, e, worker);
+        filled(b, e) = true;
+        filled(b, e).notify_all();
       }
     };
+    workers_.resize(std::clamp(threads, 1, blocks));
     std::vector<std::thread> others;
-    for (int t = 1; t < threads; ++t) others.emplace_back(work, t);
-    work(0);
+    for (size_t t = 1; t < workers_.size(); ++t) {
+      others.emplace_back(work, &workers_[t]);
+    }
+    work(&workers_[0]);
     for (std::thread& other : others) other.join();
     for (const Worker& worker : workers_) {
       if (worker.error) std::rethrow_exception(worker.error);
     }
   }
 
-  // A worker that failed goes on to every barrier, or the others would wait.
+  // What a worker that failed takes counts as filled, or the others would wait.
   void GuardedFillBlock(int rows, int columns, Worker* worker) {
     if (worker->error) return;
     try {
