@@ -24,6 +24,7 @@ struct Leaving {
   Time end;
   Bytes bytes;
   int offload;  // in the order of the actions
+  int value;
 };
 
 struct Returning {
@@ -49,7 +50,9 @@ class Simulator {
     }
   }
 
+  // Those must be all the actions, in their order.
   absl::Status Do(const Action& action) {
+    ++actions_;
     switch (action.what) {
       case Action::Do::kForward:
         return Forward(action.index);
@@ -73,9 +76,23 @@ class Simulator {
       return absl::InvalidArgumentError(
           absl::StrCat("the plan ends before ", InstantName(profile_, next_)));
     }
+    ++actions_;
     if (auto s = Occupy(profile_.tail); !s.ok()) return s;
     result_.time = clock_;
     return std::move(result_);
+  }
+
+  // Values whose bytes count now, in their order.
+  std::vector<int> Resident() const {
+    std::vector<bool> is_leaving(states_.size());
+    for (const Leaving& leaving : leaving_) is_leaving[leaving.value] = true;
+    std::vector<int> resident;
+    for (int v = 0; v < static_cast<int>(states_.size()); ++v) {
+      if (states_[v].where == Where::kDevice || is_leaving[v]) {
+        resident.push_back(v);
+      }
+    }
+    return resident;
   }
 
  private:
@@ -137,6 +154,7 @@ class Simulator {
     if (live > result_.peak) {
       result_.peak = live;
       result_.peak_instant = next_;
+      result_.peak_action = actions_ - 1;
     }
     if (live <= budget_) return absl::OkStatus();
     return absl::ResourceExhaustedError(
@@ -219,7 +237,7 @@ class Simulator {
     d2h_ = start + static_cast<double>(Count(bytes)) / profile_.d2h;
     state = {Where::kHost, d2h_};
     leaving_.push_back(
-        {d2h_, bytes, static_cast<int>(result_.departures.size())});
+        {d2h_, bytes, static_cast<int>(result_.departures.size()), v});
     result_.departures.push_back(result_.curve.size() - 1);
     return absl::OkStatus();
   }
@@ -291,6 +309,7 @@ class Simulator {
   std::vector<State> states_;
   std::vector<std::vector<int>> released_;  // unsaved values by `released`
   int next_ = 0;                            // instant to come
+  int actions_ = 0;                         // begun
   Time clock_ = 0;
   Time d2h_ = 0;  // end of the last copy of the lane
   Time h2d_ = 0;
@@ -329,6 +348,22 @@ absl::StatusOr<Simulation> Simulate(const Profile& profile,
     }
   }
   return simulator.Finish();
+}
+
+absl::StatusOr<std::vector<int>> PeakHolders(const Profile& profile,
+                                             absl::Span<const Action> actions,
+                                             Bytes budget) {
+  const auto whole = Simulate(profile, actions, budget);
+  if (!whole.ok()) return whole.status();
+  Simulator again(profile, budget, {});
+  const int count = static_cast<int>(actions.size());
+  for (int k = 0; k < std::min(whole->peak_action + 1, count); ++k) {
+    if (auto s = again.Do(actions[k]); !s.ok()) return s;
+  }
+  if (whole->peak_action == count) {
+    if (auto s = again.Finish(); !s.ok()) return s.status();
+  }
+  return again.Resident();
 }
 
 }  // namespace ebbtide

@@ -30,6 +30,8 @@ struct Simulation {
   Time stall = 0;  // part of it that the compute lane waited
   Bytes peak{};
   int peak_instant = 0;
+  // The first action during which it is reached; their number: in the tail.
+  int peak_action = 0;
   // Most live bytes at each instant (planner/profile.h; recomputes and
   // restores belong to the stage they precede), then those of the tail.
   std::vector<Bytes> curve;
@@ -46,6 +48,14 @@ absl::StatusOr<Simulation> Simulate(const Profile& profile,
                                     absl::Span<const Action> actions,
                                     Bytes budget,
                                     absl::Span<const int> departures = {});
+
+// The values whose bytes are part of Simulation::peak when it is first reached,
+// in their order. Those on their way to the host count as long as they have not
+// left; one that is on its way back as well counts twice and is named once.
+// Errors: as Simulate.
+absl::StatusOr<std::vector<int>> PeakHolders(const Profile& profile,
+                                             absl::Span<const Action> actions,
+                                             Bytes budget);
 
 // "op 12 aten::mm", "stage 3 MmBackward0" or "tail".
 std::string InstantName(const Profile& profile, int instant);

@@ -80,6 +80,59 @@ TEST(SimulateTest, APlanAboveTheBudgetNamesTheInstant) {
             "actions[2]: op 2 make_c needs 15 bytes, the budget is 14");
 }
 
+TEST(SimulateTest, WhoIsThereAtThePeak) {
+  const auto kept = PeakHolders(ThreeOps(), kKeep, kPlenty);
+  ASSERT_EQ(kept.status(), absl::OkStatus());
+  EXPECT_THAT(*kept, ElementsAre(0, 1, 2));
+  // a is still on its way out, until 60, when it is on its way back.
+  Profile p = ThreeOps();
+  p.d2h = p.h2d = 0.1;
+  EXPECT_THAT(*PeakHolders(p, kMove, kPlenty), ElementsAre(0, 1));
+  p.d2h = p.h2d = 0.2;
+  EXPECT_THAT(*PeakHolders(p, kMove, kPlenty), ElementsAre(0, 1, 2));
+  EXPECT_THAT(*PeakHolders(p, kMove, Bytes{13}), ElementsAre(0, 1));
+  p.tail = Bytes{50};
+  EXPECT_THAT(*PeakHolders(p, kKeep, kPlenty), ElementsAre());
+  EXPECT_EQ(PeakHolders(p, kKeep, Bytes{14}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+// The slow way: of every prefix of a plan without copies, what is there.
+TEST(SimulateTest, WhoIsThereAddsUpToThePeak) {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    const Profile p = RandomProfile(seed, 8);
+    PlanOptions options = {.budget = UnmanagedPeak(p), .solver = "random"};
+    options.seed = seed;
+    options.allow_offload = false;
+    const auto plan = MakePlan(p, options);
+    ASSERT_EQ(plan.status(), absl::OkStatus());
+    const auto whole = Simulate(p, plan->actions, kPlenty);
+    const auto holders = PeakHolders(p, plan->actions, kPlenty);
+    ASSERT_EQ(holders.status(), absl::OkStatus());
+    Bytes sum{};
+    for (const int v : *holders) sum += p.values[v].bytes;
+    const int ops = static_cast<int>(p.ops.size());
+    const int stages = static_cast<int>(p.stages.size());
+    const int k = whole->peak_action;
+    Bytes other = p.tail;
+    if (k < static_cast<int>(plan->actions.size())) {
+      const Action& action = plan->actions[k];
+      const int t = whole->peak_instant - ops;
+      if (action.what == Action::Do::kForward) {
+        other = p.ops[action.index].other;
+      } else if (action.what == Action::Do::kBackward) {
+        other = p.stages[t].during;
+      } else {
+        ASSERT_EQ(action.what, Action::Do::kRecompute);
+        other = p.stages[t].before + p.ops[action.index].scratch;
+      }
+    } else {
+      EXPECT_EQ(whole->peak_instant, ops + stages);
+    }
+    EXPECT_EQ(sum + other, whole->peak) << seed;
+  }
+}
+
 TEST(SimulateTest, TheHostHasItsOwnLimit) {
   Profile p = ThreeOps();
   p.d2h = p.h2d = 1;
