@@ -46,18 +46,31 @@ std::vector<int> NeedsAt(const Profile& profile, int instant) {
   return needs;
 }
 
-// Bytes of those that do not stay anyway.
-int64_t ExtraNeeds(const Profile& profile, int instant,
-                   const std::vector<Stay>& stays) {
+bool IsThere(const Stay& stay, int instant) {
+  return stay.begin <= instant && instant < stay.end;
+}
+
+// Those that do not stay anyway, in their order.
+std::vector<int> ExtraNeeds(const Profile& profile, int instant,
+                            const std::vector<Stay>& stays) {
   std::vector<int> needs = NeedsAt(profile, instant);
   std::sort(needs.begin(), needs.end());
   needs.erase(std::unique(needs.begin(), needs.end()), needs.end());
-  int64_t bytes = 0;
-  for (int v : needs) {
-    const bool there = stays[v].begin <= instant && instant < stays[v].end;
-    if (!there) bytes += Count(profile.values[v].bytes);
+  std::erase_if(needs, [&](int v) { return IsThere(stays[v], instant); });
+  return needs;
+}
+
+// All that are there at an instant.
+std::vector<int> ValuesAt(const Profile& profile, int instant,
+                          const std::vector<Stay>& stays) {
+  std::vector<int> values;
+  const int end = static_cast<int>(profile.ops.size() + profile.stages.size());
+  if (instant < end) values = ExtraNeeds(profile, instant, stays);
+  for (int v = 0; v < static_cast<int>(stays.size()); ++v) {
+    if (IsThere(stays[v], instant)) values.push_back(v);
   }
-  return bytes;
+  std::sort(values.begin(), values.end());
+  return values;
 }
 
 }  // namespace
@@ -83,7 +96,9 @@ LeastPeak FindLeastPeak(const Profile& profile, bool offload) {
     if (k < end) {
       other = k < forward ? profile.ops[k].other
                           : profile.stages[k - forward].during;
-      bytes += Bytes{ExtraNeeds(profile, k, stays)};
+      for (int v : ExtraNeeds(profile, k, stays)) {
+        bytes += profile.values[v].bytes;
+      }
     }
     bytes += other;
     if (k == 0 || bytes > least.bytes) {
@@ -91,6 +106,7 @@ LeastPeak FindLeastPeak(const Profile& profile, bool offload) {
     }
   }
   least.name = InstantName(profile, least.instant);
+  least.values = ValuesAt(profile, least.instant, stays);
   return least;
 }
 

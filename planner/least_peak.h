@@ -8,6 +8,7 @@
 #define EBBTIDE_PLANNER_LEAST_PEAK_H_
 
 #include <string>
+#include <vector>
 
 #include "planner/profile.h"
 #include "planner/units.h"
@@ -19,6 +20,8 @@ struct LeastPeak {
   Bytes other{};     // part of it that is not saved values
   int instant = 0;   // as in planner/profile.h; ops + stages: the tail
   std::string name;  // "op 12 aten::mm", "stage 3 MmBackward0", "tail"
+  // The saved values that are the rest, in their order.
+  std::vector<int> values;
 };
 
 // `profile` must be valid. `offload`: as if there were a lane to the host.

@@ -1,5 +1,6 @@
 #include "planner/least_peak.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,6 +17,7 @@ TEST(LeastPeakTest, CountsWhatAnInstantReadsAndMakes) {
   EXPECT_EQ(least.other, Bytes{1});
   EXPECT_EQ(least.instant, 1);
   EXPECT_EQ(least.name, "op 1 make_b");
+  EXPECT_THAT(least.values, testing::ElementsAre(0, 1));
 }
 
 TEST(LeastPeakTest, CountsWhatTheScriptHolds) {
@@ -24,6 +26,7 @@ TEST(LeastPeakTest, CountsWhatTheScriptHolds) {
   const LeastPeak least = FindLeastPeak(profile, true);
   EXPECT_EQ(least.bytes, Bytes{4 + 8 + 2 + 1});
   EXPECT_EQ(least.instant, 2);
+  EXPECT_THAT(least.values, testing::ElementsAre(0, 1, 2));
 }
 
 TEST(LeastPeakTest, SpillingTakesAwayWhatCannotBeMadeAgain) {
