@@ -28,7 +28,7 @@
 #include "cli/launch.h"
 #include "cli/spill_speed.h"
 #include "cli/watched_run.h"
-#include "planner/least_peak.h"
+#include "planner/outlook.h"
 #include "planner/plan.h"
 #include "planner/size.h"
 
@@ -46,43 +46,10 @@ struct Arguments {
   std::vector<std::string> command;
 };
 
-// What one way to hold budgets can do: with spilling or without.
-struct Outlook {
-  LeastPeak proven;
-  FloorResult known;
-  std::vector<CurvePoint> curve;  // of whole steps
-};
-
 absl::StatusOr<Outlook> OutlookOf(const Profile& profile, bool spill) {
-  PlanOptions options;
-  options.allow_offload = spill;
-  options.time_limit = kFloorTime;
-  Outlook outlook;
-  outlook.proven = FindLeastPeak(profile, spill);
-  auto known = Floor(profile, options);
-  if (!known.ok()) return known.status();
-  outlook.known = *std::move(known);
-  options.time_limit = kCurveTime;
-  auto curve = MakeCurve(profile, options);
-  if (!curve.ok()) return curve.status();
-  outlook.curve = *std::move(curve);
-  for (CurvePoint& point : outlook.curve) point.time += profile.tail_time;
-  // The curve begins at a floor of its own; nobody says what makes that one.
-  if (!outlook.curve.empty() &&
-      outlook.curve.front().budget < outlook.known.bytes) {
-    outlook.known = {.bytes = outlook.curve.front().budget};
-  }
-  return outlook;
-}
-
-// The fastest step within `budget`; nullopt: no plan is known.
-std::optional<Time> TimeWithin(const Outlook& outlook, Bytes budget) {
-  std::optional<Time> time;
-  for (const CurvePoint& point : outlook.curve) {
-    if (point.budget > budget) continue;
-    time = std::min(time.value_or(point.time), point.time);
-  }
-  return time;
+  return MakeOutlook(
+      profile,
+      {.offload = spill, .floor_time = kFloorTime, .curve_time = kCurveTime});
 }
 
 std::string Cell(std::optional<Time> time, Time unmanaged) {
