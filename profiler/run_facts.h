@@ -1,0 +1,75 @@
+// What a trace says of its run, without any planning.
+#ifndef EBBTIDE_PROFILER_RUN_FACTS_H_
+#define EBBTIDE_PROFILER_RUN_FACTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/units.h"
+#include "profiler/kind.h"
+#include "profiler/trace.h"
+
+namespace ebbtide {
+
+// Of the steps that followed one plan to its end.
+struct Followed {
+  int64_t steps = 0;
+  Time predicted_time = 0;  // of a whole step: the last prediction
+  Time measured_time = 0;   // the median
+  Bytes predicted_peak{};
+  Bytes measured_peak{};  // the highest
+};
+
+// What left the device under one name, an op's.
+struct EvictedName {
+  std::string name;
+  int64_t drops = 0;
+  Bytes dropped{};
+  int64_t spills = 0;
+  Bytes spilled{};
+};
+
+// Bytes that could not be dropped where memory was short.
+struct Obstacle {
+  std::string why;
+  Bytes bytes{};
+};
+
+struct RunFacts {
+  bool complete = false;  // the program came to its end
+  std::string damage;     // why reading stopped; empty: it did not
+  int64_t dropped_records = 0;
+
+  int64_t steps = 0;                      // that were seen whole
+  Bytes budget{-1};                       // the last; negative: none
+  Bytes peak{};                           // of live bytes
+  int64_t peak_step = -1;                 // -1: outside of the steps
+  std::optional<BytesByKind> live;        // at the highest sample
+  std::optional<PeakRecord> holders;      // of the highest peak recorded
+  std::vector<std::string> holder_names;  // of these
+  Time step_time = 0;                     // the median; 0: no step is whole
+  std::vector<EvictedName> evictions;     // most bytes first
+
+  std::string profile;  // texts, the last of each; empty: there is none
+  std::string plan;
+
+  // Of the report that ends the trace; nullopt: it has none.
+  struct Report {
+    std::string state;
+    std::string reason;
+    std::vector<Followed> followed;
+    std::vector<Obstacle> obstacles;  // the most bytes first
+    std::string coverage;       // JSON, as in the report; empty: there is none
+    std::string out_of_memory;  // the same
+  };
+  std::optional<Report> report;
+};
+
+// A report that does not parse is none.
+RunFacts FactsOf(const Trace& trace);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_PROFILER_RUN_FACTS_H_
