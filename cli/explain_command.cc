@@ -1,27 +1,25 @@
-// ebbtide explain INPUT.json [--budget B] [--solver NAME] [--time-limit S]
-//                 [--json]
+// ebbtide explain INPUT [--budget B] [--solver NAME] [--time-limit S] [--json]
 //
-// How sure the times of a profile are, and where that matters: the ten ops
-// whose uncertainty moves the plan most (planner/doubt.h), and those that were
-// slow once. The plan is the one for the budget, or where none is given the one
-// that keeps all.
+// What filled a run's memory, what was done to it and why, and what other
+// budgets would do (profiler/explanation.h). INPUT is a recorded run or a
+// profile. The plan that is explained is the one for --budget, else the run's
+// own, else one for the run's budget, else the one that keeps all.
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "cli/explain_print.h"
 #include "cli/input.h"
-#include "planner/doubt.h"
-#include "planner/plan.h"
-#include "planner/simulate.h"
 #include "planner/size.h"
+#include "profiler/explanation.h"
+#include "profiler/run_facts.h"
+#include "profiler/trace.h"
+#include "profiler/trace_format.h"
 
 namespace ebbtide {
 namespace {
-
-constexpr int kMost = 10;
 
 struct Arguments {
   std::string input;
@@ -31,129 +29,71 @@ struct Arguments {
   bool json = false;
 };
 
-struct Explanation {
-  Plan plan;
-  std::vector<Doubt> doubts;
-  std::vector<int> outliers;
-};
-
-absl::StatusOr<PlanOptions> OptionsOf(const Arguments& arguments,
-                                      const Profile& profile) {
-  PlanOptions options;
-  options.time_limit = absl::Seconds(arguments.time_limit);
-  options.solver = arguments.solver;
-  if (arguments.budget.empty()) {
-    options.solver = "keep";
-    options.budget = UnmanagedPeak(profile);
-    return options;
-  }
+absl::StatusOr<ExplainOptions> OptionsOf(const Arguments& arguments) {
+  ExplainOptions options = {.solver = arguments.solver,
+                            .time_limit = absl::Seconds(arguments.time_limit)};
+  if (arguments.budget.empty()) return options;
   const absl::StatusOr<Bytes> budget = ParsePlanBudget(arguments.budget);
   if (!budget.ok()) return budget.status();
   options.budget = *budget;
   return options;
 }
 
-absl::StatusOr<Profile> ReadProfile(const std::string& path) {
-  absl::StatusOr<Input> input = ReadInput(path);
+absl::StatusOr<Explanation> ExplainRun(const std::string& path,
+                                       const ExplainOptions& options) {
+  const absl::StatusOr<Trace> trace = ReadTrace(path);
+  if (!trace.ok()) return trace.status();
+  RunFacts run = FactsOf(*trace);
+  if (run.profile.empty() && !options.budget) {
+    return ExplainWithoutProfile(std::move(run));
+  }
+  if (run.profile.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path,
+        ": --budget: expected a run with a repeated step, there is no profile "
+        "in it"));
+  }
+  const auto profile = ProfileFromJson(run.profile, path);
+  if (!profile.ok()) return profile.status();
+  return Explain(*profile, std::move(run), options);
+}
+
+absl::StatusOr<Explanation> ExplainProfile(const std::string& path,
+                                           const ExplainOptions& options) {
+  const absl::StatusOr<Input> input = ReadInput(path);
   if (!input.ok()) return input.status();
-  auto* const profile = std::get_if<Profile>(&*input);
+  const auto* const profile = std::get_if<Profile>(&*input);
   if (profile == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
-        path, ": kind: expected \"profile\", a chain has no spread"));
+        path, ": kind: expected \"profile\", a chain has no ops to tell of"));
   }
-  if (!KnowsSpread(*profile)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": expected the spread of some op, there is none"));
-  }
-  return *std::move(profile);
+  auto explanation = Explain(*profile, std::nullopt, options);
+  if (explanation.ok()) return explanation;
+  return absl::Status(explanation.status().code(),
+                      absl::StrCat(path, ": ", explanation.status().message()));
 }
 
-absl::StatusOr<Explanation> Explain(const Profile& profile,
-                                    const Arguments& arguments) {
-  const auto options = OptionsOf(arguments, profile);
+absl::StatusOr<Explanation> ExplainFile(const Arguments& arguments) {
+  const auto options = OptionsOf(arguments);
   if (!options.ok()) return options.status();
-  auto plan = MakePlan(profile, *options);
-  if (!plan.ok()) return plan.status();
-  Explanation explanation = {.plan = *std::move(plan)};
-  if (!explanation.plan.feasible) return explanation;
-  auto doubts = RankDoubts(profile, explanation.plan, kMost);
-  if (!doubts.ok()) return doubts.status();
-  explanation.doubts = *std::move(doubts);
-  explanation.outliers = Outliers(profile);
-  return explanation;
-}
-
-nlohmann::ordered_json ToJson(const Profile& profile,
-                              const Explanation& explanation) {
-  auto doubts = nlohmann::ordered_json::array();
-  for (const Doubt& doubt : explanation.doubts) {
-    doubts.push_back({{"instant", doubt.instant},
-                      {"name", InstantName(profile, doubt.instant)},
-                      {"time", doubt.time},
-                      {"median", doubt.spread.median},
-                      {"quartiles", doubt.spread.quartiles},
-                      {"steps", doubt.spread.steps},
-                      {"runs", doubt.runs},
-                      {"moves", doubt.moves}});
-  }
-  auto outliers = nlohmann::ordered_json::array();
-  for (const int instant : explanation.outliers) {
-    const TimeSpread& spread = SpreadAt(profile, instant);
-    outliers.push_back({{"instant", instant},
-                        {"name", InstantName(profile, instant)},
-                        {"median", spread.median},
-                        {"most", spread.most}});
-  }
-  return {{"solver", explanation.plan.solver},
-          {"time", explanation.plan.time},
-          {"peak", Count(explanation.plan.peak)},
-          {"doubts", std::move(doubts)},
-          {"outliers", std::move(outliers)}};
-}
-
-void PrintOrigin(const Origin& origin) {
-  if (origin == Origin()) return;
-  std::printf("measured %s on %s, %.0f MHz, by %s; %s\n", origin.date.c_str(),
-              origin.device.c_str(), origin.megahertz, origin.clock.c_str(),
-              origin.versions.c_str());
-}
-
-void Print(const Profile& profile, const Explanation& explanation) {
-  const Plan& plan = explanation.plan;
-  PrintOrigin(profile.origin);
-  std::printf("%s: time %.3f ms, peak %s\n", plan.solver.c_str(),
-              plan.time / 1e6, FormatSize(plan.peak).c_str());
-  std::printf("%12s %12s %12s %12s %5s\n", "moves ms", "time ms", "median ms",
-              "quartiles ms", "runs");
-  for (const Doubt& doubt : explanation.doubts) {
-    std::printf("%+12.3f %12.3f %12.3f %12.3f %5d  %s\n", doubt.moves / 1e6,
-                doubt.time / 1e6, doubt.spread.median / 1e6,
-                doubt.spread.quartiles / 1e6, doubt.runs,
-                InstantName(profile, doubt.instant).c_str());
-  }
-  for (const int instant : explanation.outliers) {
-    const TimeSpread& spread = SpreadAt(profile, instant);
-    std::printf("slow once: %s took %.3f ms, its median is %.3f ms\n",
-                InstantName(profile, instant).c_str(), spread.most / 1e6,
-                spread.median / 1e6);
-  }
+  const absl::StatusOr<bool> is_trace = IsTrace(arguments.input);
+  if (!is_trace.ok()) return is_trace.status();
+  return *is_trace ? ExplainRun(arguments.input, *options)
+                   : ExplainProfile(arguments.input, *options);
 }
 
 Exit Run(const Arguments& arguments) {
-  const absl::StatusOr<Profile> profile = ReadProfile(arguments.input);
-  if (!profile.ok()) return ExitFor(profile.status());
-  const auto explanation = Explain(*profile, arguments);
+  const auto explanation = ExplainFile(arguments);
   if (!explanation.ok()) return ExitFor(explanation.status());
   const Plan& plan = explanation->plan;
-  if (!plan.feasible) {
+  if (!arguments.budget.empty() && !plan.feasible) {
     return NoPlan(plan.solver, FormatSize(plan.budget),
                   FormatSize(plan.least_budget));
   }
-  if (arguments.json) {
-    std::printf("%s\n", ToJson(*profile, *explanation).dump().c_str());
-  } else {
-    Print(*profile, *explanation);
-  }
+  const std::string text = arguments.json
+                               ? ExplanationToJson(*explanation) + "\n"
+                               : ExplanationToText(*explanation);
+  std::fputs(text.c_str(), stdout);
   return Exit::kDone;
 }
 
@@ -161,18 +101,22 @@ Exit Run(const Arguments& arguments) {
 
 void AddExplainCommand(CLI::App& app, Exit* exit) {
   CLI::App* command = app.add_subcommand(
-      "explain", "Which ops' uncertain times move a plan most");
+      "explain",
+      "What filled a run's memory, why, and what other budgets would do");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("input", arguments->input, "A profile or a recorded run")
+  command->add_option("input", arguments->input, "A recorded run or a profile")
       ->required()
       ->type_name("INPUT");
   command->add_option("--budget", arguments->budget,
-                      "Of the plan, as 8GiB; without it all is kept");
+                      "Of the plan, as 8GiB; without it the run's");
   command->add_option("--solver", arguments->solver, "As of plan");
-  command->add_option("--time-limit", arguments->time_limit, "Seconds")
+  command
+      ->add_option("--time-limit", arguments->time_limit,
+                   "Seconds, of each of three searches")
       ->check(CLI::Range(0.0, 1e6));
   command->add_flag("--json", arguments->json,
-                    "Print {\"doubts\":[..],\"outliers\":[..],..}");
+                    "Print {\"kind\":\"explanation\",..}: "
+                    "profiler/explanation.h has its members");
   command->callback([arguments, exit] { *exit = Run(*arguments); });
 }
 

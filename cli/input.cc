@@ -54,6 +54,19 @@ absl::StatusOr<std::string> ProfileOf(const std::string& path) {
 
 }  // namespace
 
+absl::StatusOr<bool> IsTrace(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(std::strlen(trace_format::kMagic), '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  if (!file.is_open() || errno != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": expected a readable file: ",
+                     errno != 0 ? std::strerror(errno) : "read failed"));
+  }
+  return begin == trace_format::kMagic;
+}
+
 absl::StatusOr<Input> ReadInput(const std::string& path) {
   absl::StatusOr<std::string> text = ReadFile(path);
   if (!text.ok()) return text.status();
