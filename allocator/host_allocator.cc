@@ -61,7 +61,6 @@ void* HostAllocator::AllocateLarge(Bytes size, Kind kind) {
   if (block != nullptr) {
     try {
       ledger_.Enter(block, size, kind);
-      ledger_.SampleCurve();
       return block;
     } catch (const std::bad_alloc&) {
       arena_.Free(block);
@@ -84,8 +83,7 @@ void HostAllocator::FreeLarge(void* block) {
   const Ledger::Entry entry = ledger_.Leave(block);
   if (!arena_.Free(block)) return;
   large_ -= Count(entry.bytes);
-  ledger_.Give(entry.bytes, entry.kind);
-  ledger_.SampleCurve();
+  ledger_.Give(entry);
 }
 
 void HostAllocator::Free(void* block) {

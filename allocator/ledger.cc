@@ -1,7 +1,6 @@
 #include "allocator/ledger.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace ebbtide {
 namespace {
@@ -43,7 +42,10 @@ void Ledger::Give(Bytes bytes, Kind kind) {
 
 void Ledger::Enter(const void* block, Bytes bytes, Kind kind) {
   std::lock_guard lock(mutex_);
-  blocks_[block] = {.bytes = bytes, .kind = kind};
+  Entry& entry = blocks_[block] = {.bytes = bytes, .kind = kind};
+  if (const Observer* const observer = observer_) {
+    entry.number = observer->on_enter(bytes, kind, live());
+  }
 }
 
 Ledger::Entry Ledger::Leave(const void* block) {
@@ -55,11 +57,18 @@ Ledger::Entry Ledger::Leave(const void* block) {
   return entry;
 }
 
+void Ledger::Give(const Entry& entry) {
+  Give(entry.bytes, entry.kind);
+  if (entry.number < 0) return;
+  if (const Observer* const observer = observer_) {
+    observer->on_give(entry.number, entry.bytes, live());
+  }
+}
+
 Bytes Ledger::OnFree(const void* block) {
   const Entry entry = Leave(block);
   if (entry.bytes == Bytes{0}) return Bytes{0};
-  Give(entry.bytes, entry.kind);
-  SampleCurve();
+  Give(entry);
   return entry.bytes;
 }
 
@@ -73,6 +82,10 @@ bool Ledger::Retag(const void* block, Kind kind) {
   if (entry.kind != Kind::kOther) CountKind(entry.kind, -Count(entry.bytes));
   const bool was_left_out = LeftOut(entry.kind);
   entry.kind = kind;
+  if (const Observer* const observer = observer_;
+      observer != nullptr && entry.number >= 0) {
+    observer->on_retag(entry.number, kind, live());
+  }
   if (was_left_out == LeftOut(kind)) return true;
   if (LeftOut(kind)) {
     joined_ += Count(entry.bytes);
@@ -88,6 +101,12 @@ Bytes Ledger::SizeOf(const void* block) const {
   std::lock_guard lock(mutex_);
   const auto it = blocks_.find(block);
   return it == blocks_.end() ? Bytes{0} : it->second.bytes;
+}
+
+int64_t Ledger::NumberOf(const void* block) const {
+  std::lock_guard lock(mutex_);
+  const auto it = blocks_.find(block);
+  return it == blocks_.end() ? -1 : it->second.number;
 }
 
 BytesByKind Ledger::LiveByKind() const {
@@ -131,15 +150,6 @@ void Ledger::RaisePeaks(int64_t live) {
 void Ledger::CountKind(Kind kind, int64_t change) {
   by_kind_[static_cast<int>(kind)] += change;
   if (LeftOut(kind)) left_out_ += change;
-}
-
-void Ledger::SampleCurve() {
-  const auto handler = curve_handler_.load();
-  if (handler == nullptr) return;
-  const int64_t live = live_;
-  if (std::abs(live - last_sample_) < run_peak_ / 1000) return;
-  last_sample_ = live;
-  handler(LiveByKind());
 }
 
 }  // namespace ebbtide

@@ -54,7 +54,6 @@ class Ledger {
   void OnAllocate(const void* block, Bytes bytes, Kind kind) {
     Take(bytes, kind);
     Enter(block, bytes, kind);
-    SampleCurve();
   }
   // What Enter noted, taken out; the bytes stay counted until Give. Zero bytes
   // if the block is not entered.
@@ -62,8 +61,11 @@ class Ledger {
     Bytes bytes{};
     Kind kind = Kind::kOther;
     int64_t joined_in = -1;  // the window in which it left the other bytes
+    int64_t number = -1;     // the observer's
   };
   Entry Leave(const void* block);
+  // Gives back the bytes of what Leave has taken out, and tells the observer.
+  void Give(const Entry& entry);
   // Takes a block out and gives its bytes back; 0 if it is not entered.
   Bytes OnFree(const void* block);
   // Moves a live block's bytes to another kind; false if it is not entered.
@@ -90,14 +92,19 @@ class Ledger {
   Bytes WindowPeak() const { return Bytes{window_peak_.load()}; }
   Bytes WindowPeakOther() const { return Bytes{window_peak_other_.load()}; }
 
-  // Called, without a lock and on the thread that made the change, when large
-  // blocks have moved live() by at least 1/1000 of the run's peak since the
-  // last call. It must not enter or free blocks. nullptr: none. Who uses Enter
-  // and Leave calls SampleCurve when the change is complete.
-  void SetCurveHandler(void (*handler)(const BytesByKind& live)) {
-    curve_handler_ = handler;
-  }
-  void SampleCurve();
+  // Who is told of large blocks, on the thread that made the change, with the
+  // live bytes then. It must not call the ledger.
+  struct Observer {
+    // Returns a number >= 0 for the block, or -1: not to be told of it again.
+    int64_t (*on_enter)(Bytes bytes, Kind kind, Bytes live);
+    void (*on_retag)(int64_t number, Kind kind, Bytes live);
+    void (*on_give)(int64_t number, Bytes bytes, Bytes live);
+  };
+  // nullptr: nobody. It must live for ever. Blocks of another observer before
+  // it must not be alive.
+  void SetObserver(const Observer* observer) { observer_ = observer; }
+  // The observer's number of an entered block, or -1.
+  int64_t NumberOf(const void* block) const;
 
   // Around fork(): no other thread is inside the table between the two.
   void LockForFork() { mutex_.lock(); }
@@ -124,8 +131,7 @@ class Ledger {
   std::atomic<int64_t> window_ = 0;  // counts them
   // Not used for kOther, which is what remains of live_.
   std::atomic<int64_t> by_kind_[kKinds] = {};
-  std::atomic<void (*)(const BytesByKind&)> curve_handler_ = nullptr;
-  std::atomic<int64_t> last_sample_ = 0;
+  std::atomic<const Observer*> observer_ = nullptr;
 };
 
 }  // namespace ebbtide

@@ -18,17 +18,20 @@ void BM_AddSpan(benchmark::State& state) {
 }
 BENCHMARK(BM_AddSpan);
 
-void BM_AddSample(benchmark::State& state) {
+// A block's life: both of its records.
+void BM_AddBlock(benchmark::State& state) {
   const auto writer = *TraceWriter::Open("/dev/null");
-  CurveSample sample = {.time = NowNanos(), .live = {}};
+  int64_t time = NowNanos();
+  constexpr Bytes kBytes{1 << 20};
   for (auto _ : state) {
-    sample.time += 12'000;
-    sample.live[0] += Bytes{1 << 20};
-    writer->Add(sample);
+    time += 12'000;
+    const int64_t block =
+        writer->Allocate(time, kBytes, Kind::kSaved, -1, kBytes);
+    if (block != kNoBlock) writer->Free(time + 5'000, block, kBytes, Bytes{0});
   }
   state.counters["dropped"] = writer->dropped();
 }
-BENCHMARK(BM_AddSample);
+BENCHMARK(BM_AddBlock);
 
 void BM_Name(benchmark::State& state) {
   const auto writer = *TraceWriter::Open("/dev/null");

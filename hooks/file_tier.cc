@@ -44,15 +44,16 @@ bool Ended(const std::shared_ptr<Transfer>& transfer) {
 
 class FileTier::Slot final : public SpillSlot {
  public:
-  // `size` bytes are copied, of which a storage has the first `used`. `forks`:
-  // how often the process has forked, counted there.
+  // `size` bytes are copied, of which a storage has the first `used`. `value`:
+  // in the trace. `forks`: how often the process has forked, counted there.
   Slot(SpillFile* file, Extent extent, Bytes size, size_t used,
-       absl::string_view what, const int* forks)
+       absl::string_view what, int64_t value, const int* forks)
       : file_(file),
         extent_(extent),
         size_(size),
         used_(used),
         what_(what),
+        value_(value),
         forks_(forks),
         forks_before_(*forks) {}
 
@@ -77,6 +78,7 @@ class FileTier::Slot final : public SpillSlot {
   const Bytes size_;
   const size_t used_;
   const absl::string_view what_;
+  const int64_t value_;
   const int* const forks_;
   const int forks_before_;
   std::shared_ptr<Transfer> write_;
@@ -104,13 +106,15 @@ absl::StatusOr<std::shared_ptr<SpillSlot>> FileTier::StartWrite(
   const Bytes size = CopySize(bytes);
   auto extent = file_->Take(size);
   if (!extent.ok()) return extent.status();
-  auto slot = std::make_shared<Slot>(file_.get(), *extent, size, bytes.nbytes(),
-                                     what, &forks_);
-  auto transfer = out_.Submit(size, [file = file_.get(), at = *extent,
-                                     from = bytes.data(), size, what] {
-    const LogSpan span(SpanKind::kOffload, what, Count(size));
-    return file->Write(at, from, size);
-  });
+  auto slot =
+      std::make_shared<Slot>(file_.get(), *extent, size, bytes.nbytes(), what,
+                             RunLog::Global().BlockAt(bytes.data()), &forks_);
+  auto transfer =
+      out_.Submit(size, [file = file_.get(), at = *extent, from = bytes.data(),
+                         size, what, value = slot->value_] {
+        const LogSpan span(SpanKind::kOffload, what, Count(size), value);
+        return file->Write(at, from, size);
+      });
   if (!transfer.ok()) return transfer.status();
   slot->write_ = *std::move(transfer);
   return slot;
@@ -126,11 +130,11 @@ absl::Status FileTier::StartRead(SpillSlot* started) {
   }
   auto* const slot = static_cast<Slot*>(started);
   slot->incoming_ = NewSavedStorage(slot->used_);
-  auto transfer =
-      back_.Submit(slot->size_, [file = file_.get(), at = slot->extent_,
-                                 to = slot->incoming_.mutable_data(),
-                                 size = slot->size_, what = slot->what_] {
-        const LogSpan span(SpanKind::kRestore, what, Count(size));
+  auto transfer = back_.Submit(
+      slot->size_, [file = file_.get(), at = slot->extent_,
+                    to = slot->incoming_.mutable_data(), size = slot->size_,
+                    what = slot->what_, value = slot->value_] {
+        const LogSpan span(SpanKind::kRestore, what, Count(size), value);
         return file->Read(at, to, size);
       });
   if (!transfer.ok()) return transfer.status();

@@ -23,7 +23,10 @@ TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured) {
   }
   bound.saves = tape.saves;
   for (SaveMark& save : bound.saves) {
-    if (save.storage >= 0 && !MayBeEvicted(tape.storages[save.storage])) {
+    if (save.storage < 0) continue;
+    const auto& writers = tape.storages[save.storage].writers;
+    if (!writers.empty()) save.maker = tape.ops[writers.back()].info->name;
+    if (!MayBeEvicted(tape.storages[save.storage])) {
       save.storage = -1;
     }
   }

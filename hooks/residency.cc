@@ -26,7 +26,8 @@ constexpr int64_t kPrefetchWindow = 32 << 20;
 // The op that made it, for people.
 absl::string_view NameOf(const Tape& tape, int storage) {
   const auto& writers = tape.storages[storage].writers;
-  if (writers.empty()) return "input";
+  const absl::string_view maker = tape.storages[storage].maker;
+  if (writers.empty()) return maker.empty() ? "input" : maker;
   return tape.ops[writers.back()].info->name;
 }
 
@@ -68,7 +69,8 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
   if (!storage.data && storage.spill) {
-    const LogSpan span(SpanKind::kStall, NameOf(*tape, index), storage.bytes);
+    const LogSpan span(SpanKind::kStall, NameOf(*tape, index), storage.bytes,
+                       storage.logged);
     ++storage.pins;
     const auto unpin = absl::MakeCleanup([&storage] { --storage.pins; });
     auto bytes = Insist([&] { return tier_->FinishRead(storage.spill.get()); });
@@ -76,6 +78,8 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
                 std::string(bytes.status().message()));
     storage.data = *std::move(bytes);
     NoteMadeHere(&storage);
+    RunLog::Global().NoteReturn(storage.data.data(), storage.logged);
+    LogTier();
     counts_.bytes_restored += storage.bytes;
   }
   if (!storage.data) Rebuild(tape, index, [](int) { return true; });
@@ -151,6 +155,8 @@ void Residency::Arrive(Tape* tape, int instant, Bytes room) {
 
 bool Residency::Relieve(const Pressure& pressure) {
   const Timed timed(this);
+  relieving_ = true;
+  const auto relieved = absl::MakeCleanup([this] { relieving_ = false; });
   if (FreeWritten(/*is_short=*/true)) return true;
   if (!may_evict_) return false;
   if (pressure.shortage == Shortage::kFailed && Clear(pressure)) return true;
@@ -173,6 +179,25 @@ bool Residency::Relieve(const Pressure& pressure) {
   }
 }
 
+void Residency::LogEviction(const Tape& tape, int index,
+                            Eviction::How how) const {
+  if (!RunLog::Global().IsOpen()) return;
+  const TapeStorage& storage = tape.storages[index];
+  RunLog::Global().AddEviction(
+      NameOf(tape, index), {.bytes = Bytes{static_cast<int64_t>(storage.bytes)},
+                            .how = how,
+                            .value = storage.logged,
+                            .planned = !relieving_});
+}
+
+void Residency::LogTier() {
+  if (!RunLog::Global().IsOpen() || tier_ == nullptr) return;
+  const Bytes used = tier_->room().used;
+  if (std::exchange(logged_tier_, used) == used) return;
+  const bool is_host = Device::Get().is_async();
+  RunLog::Global().AddTier(is_host ? used : Bytes{}, is_host ? Bytes{} : used);
+}
+
 bool Residency::Drop(Tape* tape, int index) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
@@ -183,9 +208,7 @@ bool Residency::Drop(Tape* tape, int index) {
     UseHere(&storage);
     storage.digest = DigestOutside(GapsOf(*tape, index), storage.data);
   }
-  RunLog::Global().AddEviction(NameOf(*tape, index),
-                               Bytes{static_cast<int64_t>(storage.bytes)},
-                               Eviction::How::kDrop);
+  LogEviction(*tape, index, Eviction::How::kDrop);
   ++counts_.drops;
   counts_.bytes_dropped += storage.bytes;
   ebbtide::Drop(tape, index);
@@ -207,8 +230,8 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
   }
   storage.spill = *std::move(slot);
   storage.returns = false;
-  RunLog::Global().AddEviction(NameOf(*tape, index), size,
-                               Eviction::How::kSpill);
+  LogEviction(*tape, index, Eviction::How::kSpill);
+  LogTier();
   ++counts_.spills;
   counts_.bytes_spilled += storage.bytes;
   for (int i = storage.last_pack; i >= 0; i = tape->saves[i].earlier) {
@@ -220,7 +243,7 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
 void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
   const Timed timed(this);
   const LogSpan span(SpanKind::kRecompute, NameOf(*tape, index),
-                     tape->storages[index].bytes);
+                     tape->storages[index].bytes, tape->storages[index].logged);
   const AllocationKind scratch(Kind::kScratch);
   const RecoveryPolicy policy = {
       .hold = std::move(hold),
@@ -228,6 +251,7 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
   };
   counts_.ops_replayed += Insist([&] { return Recover(tape, index, policy); });
   TapeStorage& rebuilt = tape->storages[index];
+  RunLog::Global().NoteReturn(rebuilt.data.data(), rebuilt.logged);
   if (!rebuilt.digest) return;
   ++counts_.verified;
   if (*std::exchange(rebuilt.digest, std::nullopt) !=

@@ -15,6 +15,7 @@
 #include "hooks/eviction.h"
 #include "hooks/host_tier.h"
 #include "hooks/tape.h"
+#include "profiler/trace.h"
 
 namespace ebbtide {
 
@@ -106,6 +107,8 @@ class Residency {
   const ResidencyCounts& counts() const { return counts_; }
   bool CanSpill() const { return tier_ != nullptr && spill_failure_.empty(); }
   HostTier* tier() const { return tier_.get(); }
+  // Tells the trace what lies in the tier, where that has changed.
+  void LogTier();
   // Whether the bytes are held here for saved tensors, which may copy them,
   // read them or let them go at any time.
   bool IsBusyWith(const c10::Storage& storage);
@@ -147,6 +150,8 @@ class Residency {
   // or all has gone that can.
   bool RelieveAtOnce(const Pressure& pressure);
   bool CancelPrefetch();
+  // Tells the trace.
+  void LogEviction(const Tape& tape, int storage, Eviction::How how) const;
 
   std::unique_ptr<HostTier> tier_;
   std::string spill_failure_;
@@ -157,11 +162,13 @@ class Residency {
   const Tape* positioned_ = nullptr;
   double position_ = 0;
   bool verify_ = false;
-  bool may_evict_ = true;  // for what is being allocated
+  bool may_evict_ = true;   // for what is being allocated
+  bool relieving_ = false;  // memory is short; else a plan says what goes
   std::function<void(Tape*, int)> on_mismatch_;
   ResidencyCounts counts_;
   double own_nanoseconds_ = 0;
   int depth_ = 0;  // of calls that are being timed
+  Bytes logged_tier_{};
 };
 
 }  // namespace ebbtide

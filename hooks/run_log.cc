@@ -1,19 +1,54 @@
 #include "hooks/run_log.h"
 
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "hooks/device.h"
+#include "hooks/tape.h"
 #include "profiler/trace_writer.h"
 
 namespace ebbtide {
 namespace {
 
-TraceWriter* writer = nullptr;  // leaked: other threads may still sample
+TraceWriter* writer = nullptr;  // leaked: other threads may still write
 
-Ledger* sampled = nullptr;
+std::atomic<Ledger*> sampled = nullptr;
 
-void SampleCurve(const BytesByKind& live) {
-  writer->Add(CurveSample{.time = NowNanos(), .live = live});
+// Read at every large allocation; see hooks/thread_flag.h.
+[[gnu::tls_model("initial-exec")]] thread_local int op_here = RunLog::kNoName;
+
+constexpr Ledger::Observer kObserver = {
+    .on_enter =
+        [](Bytes bytes, Kind kind, Bytes live) {
+          if (bytes < Bytes{static_cast<int64_t>(LeastManaged())}) {
+            return kNoBlock;
+          }
+          return writer->Allocate(NowNanos(), bytes, kind, op_here, live);
+        },
+    .on_retag =
+        [](int64_t number, Kind kind, Bytes live) {
+          writer->Retag(NowNanos(), number, kind, live);
+        },
+    .on_give =
+        [](int64_t number, Bytes bytes, Bytes live) {
+          writer->Free(NowNanos(), number, bytes, live);
+        },
+};
+
+// What the process was started as.
+std::string RunText() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string line{std::istreambuf_iterator<char>(file), {}};
+  if (!line.empty()) line.pop_back();
+  const std::vector<std::string> command = absl::StrSplit(line, '\0');
+  return nlohmann::json({{"command", command}, {"ebbtide", EBBTIDE_VERSION}})
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -28,23 +63,32 @@ absl::Status RunLog::Open(const std::string& path, Bytes max_size) {
   if (!opened.ok()) return opened.status();
   writer = opened->release();
   is_open_ = true;
+  AddText(TextKind::kRun, RunText());
   SampleFrom(&Device::Get().ledger(0));
   return absl::OkStatus();
 }
 
 void RunLog::SampleFrom(Ledger* ledger) {
   if (!is_open_) return;
-  if (sampled != nullptr) sampled->SetCurveHandler(nullptr);
-  sampled = ledger;
-  sampled->SetCurveHandler(&SampleCurve);
+  if (Ledger* const before = sampled.exchange(ledger)) {
+    before->SetObserver(nullptr);
+    writer->ForgetBlocks(NowNanos(), ledger->live());
+  }
+  ledger->SetObserver(&kObserver);
 }
 
 void RunLog::Close() {
   if (!is_open_) return;
-  sampled->SetCurveHandler(nullptr);
+  sampled.load()->SetObserver(nullptr);
   is_open_ = false;
   writer->Close().IgnoreError();  // the run is over; the file says how far
 }
+
+int RunLog::EnterOp(absl::string_view name) {
+  return op_here = is_open_ ? writer->Name(name) : kNoName;
+}
+
+void RunLog::LeaveOp() { op_here = kNoName; }
 
 void RunLog::BeginStep(int64_t index) {
   if (is_open_) writer->BeginStep(index, NowNanos());
@@ -58,24 +102,74 @@ void RunLog::SetBudget(Bytes budget) {
   if (is_open_) writer->Add(BudgetChange{NowNanos(), budget});
 }
 
-void RunLog::AddEviction(absl::string_view what, Bytes bytes,
-                         Eviction::How how) {
+void RunLog::AddEviction(absl::string_view what, const Eviction& eviction) {
   if (!is_open_) return;
-  writer->Add(Eviction{NowNanos(), writer->Name(what), bytes, how});
+  Eviction named = eviction;
+  named.time = NowNanos();
+  named.name = writer->Name(what);
+  writer->Add(named);
 }
 
 void RunLog::AddSpan(SpanKind kind, absl::string_view what, int64_t begin,
-                     Bytes bytes) {
+                     Bytes bytes, int64_t value) {
   if (!is_open_) return;
   writer->Add(Span{.kind = kind,
                    .name = writer->Name(what),
                    .begin = begin,
                    .end = NowNanos(),
-                   .bytes = bytes});
+                   .bytes = bytes,
+                   .value = value});
+}
+
+void RunLog::AddOp(SpanKind kind, int name, int64_t begin) {
+  if (!is_open_ || name == kNoName) return;
+  writer->Add(
+      Span{.kind = kind, .name = name, .begin = begin, .end = NowNanos()});
+}
+
+void RunLog::AddTier(Bytes host, Bytes disk) {
+  if (!is_open_) return;
+  writer->Add(TierSample{.time = NowNanos(), .host = host, .disk = disk});
 }
 
 void RunLog::AddText(TextKind kind, std::string text) {
   if (is_open_) writer->AddText({NowNanos(), kind, std::move(text)});
+}
+
+int64_t RunLog::BlockAt(const void* data) const {
+  return is_open_ ? sampled.load()->NumberOf(data) : kNoBlock;
+}
+
+void RunLog::NoteShape(int64_t block, const at::Tensor& tensor) {
+  if (!is_open_ || block == kNoBlock) return;
+  const std::string shape =
+      absl::StrCat(c10::toString(tensor.scalar_type()), " [",
+                   absl::StrJoin(tensor.sizes(), ", "), "]");
+  writer->Add(BlockNote{.what = BlockNote::What::kShape,
+                        .block = block,
+                        .name = writer->Name(shape)});
+}
+
+void RunLog::NoteMaker(int64_t block, absl::string_view op) {
+  if (!is_open_ || block == kNoBlock || op.empty()) return;
+  writer->Add(BlockNote{.what = BlockNote::What::kMadeBy,
+                        .block = block,
+                        .name = writer->Name(op)});
+}
+
+void RunLog::NoteUnpacked(int64_t block, absl::string_view name) {
+  if (!is_open_ || block == kNoBlock) return;
+  writer->Add(BlockNote{.what = BlockNote::What::kUnpackedBy,
+                        .block = block,
+                        .name = writer->Name(name)});
+}
+
+void RunLog::NoteReturn(const void* data, int64_t value) {
+  if (!is_open_ || value == kNoBlock) return;
+  const int64_t block = BlockAt(data);
+  if (block == kNoBlock || block == value) return;
+  writer->Add(BlockNote{
+      .what = BlockNote::What::kReturns, .block = block, .value = value});
 }
 
 void RunLog::BeforeFork() {

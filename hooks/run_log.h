@@ -1,7 +1,11 @@
 // What the runtime writes into the trace file of EBBTIDE_RECORD, if there is
 // one. Every call is cheap and does nothing without a file.
+//
+// Blocks are those of at least LeastManaged() bytes; smaller ones are counted.
 #ifndef EBBTIDE_HOOKS_RUN_LOG_H_
 #define EBBTIDE_HOOKS_RUN_LOG_H_
+
+#include <ATen/core/Tensor.h>
 
 #include <atomic>
 #include <string>
@@ -17,22 +21,42 @@ namespace ebbtide {
 
 class RunLog {
  public:
+  static constexpr int kNoName = -1;
+
   static RunLog& Global();
 
-  // Opens the file and begins to sample the allocation curve.
+  // Opens the file and begins to record blocks.
   absl::Status Open(const std::string& path, Bytes max_size);
-  // The curve is that of another ledger from now on.
+  // The blocks are those of another ledger from now on.
   void SampleFrom(Ledger* ledger);
   bool IsOpen() const { return is_open_; }
   void Close();
 
+  // The op, or backward op, that this thread is inside until the next call or
+  // LeaveOp: what it allocates is that op's. Returns its name's number.
+  int EnterOp(absl::string_view name);
+  void LeaveOp();
+
   void BeginStep(int64_t index);
   void EndStep(int64_t index, Bytes peak);
   void SetBudget(Bytes budget);
-  void AddEviction(absl::string_view what, Bytes bytes, Eviction::How how);
+  // Of the value that the block at `data` holds, or held first.
+  void AddEviction(absl::string_view what, const Eviction& eviction);
   void AddSpan(SpanKind kind, absl::string_view what, int64_t begin,
-               Bytes bytes);
+               Bytes bytes, int64_t value);
+  // Of an op or a stage that EnterOp has numbered.
+  void AddOp(SpanKind kind, int name, int64_t begin);
+  void AddTier(Bytes host, Bytes disk);
   void AddText(TextKind kind, std::string text);
+
+  // The number of the block at that address; kNoBlock where it has none.
+  int64_t BlockAt(const void* data) const;
+  void NoteShape(int64_t block, const at::Tensor& tensor);
+  void NoteMaker(int64_t block, absl::string_view op);
+  // The backward op `name` has asked for what the block holds, or held first.
+  void NoteUnpacked(int64_t block, absl::string_view name);
+  // The block at `data` holds what `value` held.
+  void NoteReturn(const void* data, int64_t value);
 
   void BeforeFork();
   void AfterForkInParent();
@@ -45,12 +69,13 @@ class RunLog {
 // A span that lasts as long as its scope, on any thread.
 class LogSpan {
  public:
-  LogSpan(SpanKind kind, absl::string_view what, size_t bytes)
+  LogSpan(SpanKind kind, absl::string_view what, size_t bytes, int64_t value)
       : kind_(kind),
         what_(what),
         bytes_{static_cast<int64_t>(bytes)},
+        value_(value),
         begin_(RunLog::Global().IsOpen() ? NowNanos() : 0) {}
-  ~LogSpan() { RunLog::Global().AddSpan(kind_, what_, begin_, bytes_); }
+  ~LogSpan() { RunLog::Global().AddSpan(kind_, what_, begin_, bytes_, value_); }
   LogSpan(const LogSpan&) = delete;
   LogSpan& operator=(const LogSpan&) = delete;
 
@@ -58,6 +83,7 @@ class LogSpan {
   const SpanKind kind_;
   const absl::string_view what_;
   const Bytes bytes_;
+  const int64_t value_;
   const int64_t begin_;
 };
 

@@ -221,6 +221,7 @@ void Runtime::BeginPair() {
 
 void Runtime::BeginBackward() {
   in_backward_ = true;
+  unpacking_ = nullptr;
   NoteCoverage();
   NoteKept();
   // What autograd holds is most here: backward only gives back.
@@ -244,6 +245,7 @@ void Runtime::EndPair() {
   if (!in_pair_) return;
   in_pair_ = false;
   if (in_backward_) watch_.EndBackward();
+  RunLog::Global().LeaveOp();
   in_backward_ = false;
   if (steady_run_ != nullptr) EndSteadyPair();
   EndPlanRun();

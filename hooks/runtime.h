@@ -205,6 +205,10 @@ class Runtime final : public TapeListener {
   void NoteOp(Tape* tape, int op, at::TensorList outputs);
   void NoteCopy(Tape* tape, int op, int copy);
   void NoteOutputs(Tape* tape, int op, at::TensorList outputs);
+  // What the trace is told.
+  void LogSave(TapeStorage* storage, const at::Tensor& tensor);
+  void LogUnpack(const TapeStorage& storage);
+  void LogPlan();
 
   std::atomic<State> state_ = State::kOff;
   // Idle ends when live bytes pass this.
@@ -266,6 +270,9 @@ class Runtime final : public TapeListener {
   bool refusal_told_ = false;
   double step_began_ = 0;  // seconds; 0: no pair yet
   std::atomic<std::thread::id> owner_;
+  const void* unpacking_ = nullptr;              // the node in the trace last,
+  std::string unpacking_name_;                   // and its name
+  std::shared_ptr<const TapePlan> logged_plan_;  // in the trace last
   // Copy of the storage that the running op overwrites, for the verifier.
   c10::Storage preimage_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "hooks/run_log.h"
 #include "hooks/runtime.h"
 
 namespace ebbtide {
@@ -81,6 +82,12 @@ void Runtime::FollowStage(int stage) {
   if (plan_run_->diverged()) EndPlanRun();
 }
 
+void Runtime::LogPlan() {
+  if (!RunLog::Global().IsOpen() || logged_plan_ == followed_plan_) return;
+  logged_plan_ = followed_plan_;
+  RunLog::Global().AddText(TextKind::kPlan, PlanToJson(followed_plan_->plan));
+}
+
 // The first `ops` ops were those of a pair with that signature. False where
 // none of its plans is to be followed.
 bool Runtime::FollowPlanFor(uint64_t signature, int ops) {
@@ -92,6 +99,7 @@ bool Runtime::FollowPlanFor(uint64_t signature, int ops) {
   if (candidate == nullptr) return false;
   followed_ = signature;
   followed_plan_ = candidate->plan;
+  LogPlan();
   report_.predicted_peak = followed_plan_->plan.peak;
   report_.predicted_time = foreseen_ = PredictedSeconds(*book, *followed_plan_);
   state_ = candidate->proven ? State::kActive : State::kShadow;

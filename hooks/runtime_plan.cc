@@ -220,6 +220,7 @@ bool Runtime::ChooseSteady() {
   }
   followed_ = signature_;
   followed_plan_ = candidate->plan;
+  LogPlan();
   foreseen_ = PredictedSeconds(*book, *followed_plan_);
   return true;
 }

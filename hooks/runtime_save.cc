@@ -1,6 +1,7 @@
 // What the runtime does for saved tensors.
 #include <ATen/ATen.h>
 #include <ATen/SequenceNumber.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <utility>
@@ -8,6 +9,7 @@
 #include "hooks/busy.h"
 #include "hooks/device.h"
 #include "hooks/recovery.h"
+#include "hooks/run_log.h"
 #include "hooks/runtime.h"
 #include "hooks/runtime_lock.h"
 #include "hooks/stream_order.h"
@@ -72,11 +74,20 @@ int Runtime::StorageToSave(Tape* tape, const at::Tensor& tensor) const {
                                            : tape->FindOrAdd(tensor);
 }
 
+// What the trace knows of a storage that autograd saves.
+void Runtime::LogSave(TapeStorage* storage, const at::Tensor& tensor) {
+  if (!RunLog::Global().IsOpen() || storage->logged != kNoBlock) return;
+  storage->logged = RunLog::Global().BlockAt(storage->data.data());
+  RunLog::Global().NoteShape(storage->logged, tensor);
+  RunLog::Global().NoteMaker(storage->logged, storage->maker);
+}
+
 int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   const c10::Storage& bytes = tensor.storage();
   const int index = StorageToSave(tape, tensor);
   if (state_ == State::kSteady) {
     steady_run_->Check(position, tensor, index);
+    tape->storages[index].maker = steady_run_->MakerOf(position);
     tape->clock = position;
     FreeWhatIsDue();
   }
@@ -100,8 +111,21 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   storage.packed_at = storage.needed_at = tape->clock;
   if (storage.bytes >= LeastManaged() && !storage.external) {
     Device::Get().ledger(storage.device).Retag(bytes.data(), Kind::kSaved);
+    LogSave(&storage, tensor);
   }
   return index;
+}
+
+void Runtime::LogUnpack(const TapeStorage& storage) {
+  const auto node = torch::autograd::get_current_node();
+  if (node == nullptr) return;
+  // Finding a name takes longer than all the rest.
+  if (node.get() != unpacking_) {
+    unpacking_ = node.get();
+    unpacking_name_ = node->name();
+    if (steady_run_ != nullptr) RunLog::Global().EnterOp(unpacking_name_);
+  }
+  RunLog::Global().NoteUnpacked(storage.logged, unpacking_name_);
 }
 
 c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
@@ -114,6 +138,7 @@ c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
     residency_.SetPosition(tape.get(), tape->storages[index].packed_at);
   }
   if (tape == tape_ && in_backward_) FollowAsk(index);
+  if (RunLog::Global().IsOpen()) LogUnpack(tape->storages[index]);
   c10::Storage bytes = residency_.Fetch(tape.get(), index);
   if (tape == tape_ && in_backward_ && steady_run_ == nullptr) watch_.Give();
   return bytes;

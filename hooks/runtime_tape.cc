@@ -127,7 +127,7 @@ std::unique_ptr<WorkScope> Runtime::OnOpBegin(Tape* tape, int index) {
   const TapeOp& op = tape->ops[index];
   if (op.info->mutates && !op.info->batch_norm) BeginWrites(tape, index);
   if (tape != tape_.get()) return nullptr;
-  watch_.BeginOp();
+  watch_.BeginOp(op.info->name);
   tape->recording = tape_;
   return watch_.kernels().MarkOp();
 }

@@ -80,6 +80,7 @@ void Runtime::CloseStep() {
     overran_ = peak > budget();
     waste_ = peak - ledger().Peak();
     if (overran_) ++report_.over_budget_steps;
+    residency_.LogTier();
     RunLog::Global().EndStep(report_.steps.count(), peak);
     report_.steps.Add({.seconds = step_seconds_, .peak = peak});
     note_ = {.number = report_.steps.count() - 1, .marks = watch_.step_marks()};

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "allocator/ledger.h"
 #include "hooks/tape.h"
@@ -57,6 +58,10 @@ class SteadyRun {
   bool IsNative(int position, uint64_t sequence);
   // The save at `position` became storage `storage` of the pair's tape.
   void Check(int position, const at::Tensor& tensor, int storage);
+  // The op that makes what is saved there; empty where nobody knows.
+  absl::string_view MakerOf(int position) const {
+    return diverged_ ? absl::string_view() : plan_->saves[position].maker;
+  }
   // Storages to be spilled before the save at `position`, each once.
   bool IsSpillDue(int position) const {
     return next_spill_ < plan_->spills.size() &&

@@ -28,6 +28,7 @@
 
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "hooks/gaps.h"
 #include "hooks/host_tier.h"
@@ -179,6 +180,9 @@ struct TapeStorage {
   // The mirror of when it is needed first: by a saved tensor, or to rebuild
   // what has been dropped.
   double needed_at = 0;
+  // Its first block in the trace, once it is saved.
+  int64_t logged = -1;
+  absl::string_view maker;  // where no writer is known, but a plan
   // Op (or stage, plus kStageInstant) at whose end nobody but autograd held it
   // any more; -1 while somebody does.
   int released = -1;
@@ -196,6 +200,7 @@ struct SaveMark {
   uint64_t sequence = 0;  // autograd's, since the pair's first save
   int64_t elements = 0;
   at::ScalarType type = at::ScalarType::Undefined;
+  absl::string_view maker;  // in plans: the op that made the storage
 };
 
 // A saved tensor that no tape takes: its bytes, where they are known, the last

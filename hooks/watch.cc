@@ -38,7 +38,8 @@ void Watch::BeginPair(Tape* tape, bool by_work) {
   if (open_->begin == nullptr) open_->begin = Device::Get().MarkTime(device_);
 }
 
-void Watch::BeginOp() {
+void Watch::BeginOp(absl::string_view name) {
+  name_ = RunLog::Global().EnterOp(name);
   ledger().BeginWindow();
   other_ = ledger().WindowPeakOther();
   own_ = residency_.own_nanoseconds();
@@ -52,7 +53,8 @@ void Watch::EndOp(int index) {
   queued_.End(QueuedTimes::What::kOp, index);
   kernels_.EndOp(index);
   op.other = ledger().WindowPeakOther();
-  RunLog::Global().AddSpan(SpanKind::kForward, op.info->name, began_, {});
+  RunLog::Global().AddOp(SpanKind::kForward, name_, began_);
+  RunLog::Global().LeaveOp();
   Bytes made{};
   for (int output : op.outputs) {
     if (output >= 0 && tape_->storages[output].writers[0] == index) {
@@ -80,7 +82,8 @@ void Watch::NoteReleased(int instant) {
 void Watch::CloseStage() {
   if (tape_->stages.empty()) return;
   TapeStage& stage = tape_->stages.back();
-  RunLog::Global().AddSpan(SpanKind::kBackward, stage.name, began_, {});
+  RunLog::Global().AddOp(SpanKind::kBackward, name_, began_);
+  RunLog::Global().LeaveOp();
   stage.during = ledger().WindowPeakOther();
   stage.nanoseconds = Since(began_, own_);
   queued_.End(QueuedTimes::What::kStage,
@@ -94,6 +97,7 @@ int Watch::Ask(int storage, const torch::autograd::Node* node) {
     TapeStage& stage = tape_->stages.emplace_back();
     stage.node = node;
     stage.name = node == nullptr ? "outside backward" : node->name();
+    name_ = RunLog::Global().EnterOp(stage.name);
     ledger().BeginWindow();
     stage.before = ledger().WindowPeakOther();
     began_ = NowNanos();

@@ -14,6 +14,7 @@
 #include "hooks/kernel_times.h"
 #include "hooks/queued_times.h"
 #include "hooks/residency.h"
+#include "hooks/run_log.h"
 #include "hooks/tape.h"
 #include "planner/profile.h"
 
@@ -32,7 +33,7 @@ class Watch {
 
   // `by_work`: the times are to be those of the device's work (kernel_times.h).
   void BeginPair(Tape* tape, bool by_work);
-  void BeginOp();
+  void BeginOp(absl::string_view name);
   // Before anything else that allocates.
   void EndOp(int op);
   // A saved tensor of the tape is asked for. Returns the stage it belongs to.
@@ -67,8 +68,9 @@ class Watch {
   std::optional<StepWork> work_;
   Tape* tape_ = nullptr;
   int device_ = 0;
-  std::vector<int> held_;  // storages that somebody else may hold
-  int seen_ = 0;           // storages looked at for `held_`
+  std::vector<int> held_;       // storages that somebody else may hold
+  int seen_ = 0;                // storages looked at for `held_`
+  int name_ = RunLog::kNoName;  // of the op or stage, in the trace
   int64_t began_ = 0;
   double own_ = 0;
   Bytes other_{};

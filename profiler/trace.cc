@@ -1,139 +1,80 @@
 #include "profiler/trace.h"
 
-#include <cerrno>
-#include <fstream>
-#include <iterator>
+#include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "profiler/trace_format.h"
+#include "absl/strings/string_view.h"
+#include "profiler/block_books.h"
+#include "profiler/trace_visitor.h"
 
 namespace ebbtide {
 namespace {
 
-using trace_format::Context;
-using trace_format::Decoder;
-using trace_format::Type;
-
-class Reader {
+class Collector final : public TraceVisitor {
  public:
-  // False if the payload is not one of a valid trace.
-  bool Read(absl::string_view payload) {
-    const auto type = static_cast<Type>(payload.front());
-    Decoder in(payload.substr(1), trace_.names.size(), context_);
-    const bool known = ReadRecord(type, in);
-    return known && in.ok() && in.AtEnd();
+  explicit Collector(Trace& trace) : trace_(trace) {}
+
+  void OnStart(const TraceStart& start) override {
+    trace_.process = start.process;
+    trace_.unix_nanos = start.unix_nanos;
+    trace_.start = start.time;
   }
-
-  Trace Finish() && { return std::move(trace_); }
-
- private:
-  template <typename Record>
-  bool Append(Decoder& in, std::vector<Record>& to) {
-    Record record;
-    trace_format::Fields(in, record);
-    if (in.ok()) to.push_back(record);
-    return true;
+  void OnName(std::string name) override {
+    trace_.names.push_back(std::move(name));
   }
-
-  bool ReadRecord(Type type, Decoder& in) {
-    switch (type) {
-      case Type::kStart:
-        in.Int(trace_.process);
-        in.Int(trace_.unix_nanos);
-        in.Time(trace_.start);
-        return true;
-      case Type::kName:
-        trace_.names.emplace_back();
-        in.Text(trace_.names.back());
-        return true;
-      case Type::kSample:
-        return Append(in, trace_.curve);
-      case Type::kSpan:
-        return Append(in, trace_.spans);
-      case Type::kStepBegin:
-        trace_.steps.emplace_back();
-        in.Int(trace_.steps.back().index);
-        in.Time(trace_.steps.back().begin);
-        return true;
-      case Type::kStepEnd:
-        return ReadStepEnd(in);
-      case Type::kBudget:
-        return Append(in, trace_.budgets);
-      case Type::kEviction:
-        return Append(in, trace_.evictions);
-      case Type::kPeak:
-        return ReadPeak(in);
-      case Type::kText:
-        return ReadText(in);
-      case Type::kEnd:
-        in.Int(trace_.dropped);
-        trace_.complete = true;
-        return true;
-    }
-    return false;
+  void OnSample(const CurveSample& sample) override {
+    trace_.curve.push_back(sample);
   }
-
+  void OnBlock(const BlockEvent& event) override {
+    trace_.blocks.push_back(event);
+    books_.Apply(event);
+    // Of two threads, the one that was first may write second.
+    const int64_t last = trace_.curve.empty() ? 0 : trace_.curve.back().time;
+    trace_.curve.push_back({std::max(last, event.time), books_.live()});
+  }
+  void OnNote(const BlockNote& note) override { trace_.notes.push_back(note); }
+  void OnTier(const TierSample& sample) override {
+    trace_.tiers.push_back(sample);
+  }
+  void OnSpan(const Span& span) override { trace_.spans.push_back(span); }
+  void OnStepBegin(int64_t index, int64_t time) override {
+    trace_.steps.push_back({.index = index, .begin = time});
+  }
   // The record of its beginning may have been left out.
-  bool ReadStepEnd(Decoder& in) {
-    StepRecord step;
-    in.Int(step.index);
-    in.Time(step.end);
-    in.Size(step.peak);
+  void OnStepEnd(const StepRecord& end) override {
+    StepRecord step = end;
     step.begin = step.end;
     if (!trace_.steps.empty() && trace_.steps.back().index == step.index) {
       step.begin = trace_.steps.back().begin;
       trace_.steps.pop_back();
     }
     trace_.steps.push_back(step);
-    return true;
   }
-
-  bool ReadPeak(Decoder& in) {
-    PeakRecord peak;
-    in.Time(peak.time);
-    in.Int(peak.step);
-    while (in.ok() && !in.AtEnd()) {
-      trace_format::Fields(in, peak.holders.emplace_back());
-    }
+  void OnBudget(const BudgetChange& change) override {
+    trace_.budgets.push_back(change);
+  }
+  void OnEviction(const Eviction& eviction) override {
+    trace_.evictions.push_back(eviction);
+  }
+  void OnPeak(PeakRecord peak) override {
     trace_.peaks.push_back(std::move(peak));
-    return true;
   }
-
-  bool ReadText(Decoder& in) {
-    TraceText part;
-    bool more = false;
-    in.Choice(part.kind, 5);
-    in.Choice(more, 2);
-    in.Time(part.time);
-    in.Text(part.text);
-    if (text_open_) {
-      trace_.texts.back().text += part.text;
-    } else {
-      trace_.texts.push_back(std::move(part));
-    }
-    text_open_ = more;
-    return true;
+  void OnText(TraceText text) override {
+    trace_.texts.push_back(std::move(text));
   }
+  void OnDetailEnd(int64_t time) override { trace_.detail_end = time; }
 
-  Trace trace_;
-  Context context_;
-  bool text_open_ = false;
+ private:
+  Trace& trace_;
+  BlockBooks books_;
 };
 
-std::string WhatIsWrong(absl::string_view rest) {
-  if (rest.size() < trace_format::kRecordHeader) return "ends inside a record";
-  const uint32_t size = trace_format::GetU32(rest.data());
-  if (size == 0 || size > trace_format::kMaxPayload) {
-    return absl::StrCat("a record of ", size, " bytes");
-  }
-  if (rest.size() - trace_format::kRecordHeader < size) {
-    return "ends inside a record";
-  }
-  const uint32_t sum =
-      trace_format::Crc32c(rest.data() + trace_format::kRecordHeader, size);
-  if (sum != trace_format::GetU32(rest.data() + 4)) return "wrong checksum";
-  return "";
+absl::StatusOr<Trace> Collected(absl::StatusOr<TraceEnd> end, Trace trace) {
+  if (!end.ok()) return end.status();
+  trace.complete = end->complete;
+  trace.dropped = end->dropped;
+  trace.damage = std::move(end->damage);
+  return trace;
 }
 
 }  // namespace
@@ -146,52 +87,17 @@ const char* SpanKindName(SpanKind kind) {
 
 absl::StatusOr<Trace> ParseTrace(const std::string& bytes,
                                  const std::string& origin) {
-  absl::string_view rest = bytes;
-  const absl::string_view magic = trace_format::kMagic;
-  if (rest.size() < trace_format::kFileHeader ||
-      rest.substr(0, magic.size()) != magic) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        origin,
-        ": not a trace of ebbtide; expected a file that `ebbtide run "
-        "--record FILE` wrote"));
-  }
-  const uint32_t version = trace_format::GetU32(rest.data() + magic.size());
-  if (version != trace_format::kVersion) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(origin, ": trace version ", version, "; this program ",
-                     "reads version ", trace_format::kVersion));
-  }
-  rest.remove_prefix(trace_format::kFileHeader);
-  Reader reader;
-  std::string damage;
-  while (!rest.empty() && damage.empty()) {
-    damage = WhatIsWrong(rest);
-    if (!damage.empty()) break;
-    const uint32_t size = trace_format::GetU32(rest.data());
-    if (!reader.Read(rest.substr(trace_format::kRecordHeader, size))) {
-      damage = "not a valid record";
-      break;
-    }
-    rest.remove_prefix(trace_format::kRecordHeader + size);
-  }
-  Trace trace = std::move(reader).Finish();
-  if (!damage.empty()) {
-    trace.damage =
-        absl::StrCat("byte ", bytes.size() - rest.size(), ": ", damage);
-  }
-  return trace;
+  Trace trace;
+  Collector collector(trace);
+  auto end = VisitTraceBytes(bytes, origin, collector);
+  return Collected(std::move(end), std::move(trace));
 }
 
 absl::StatusOr<Trace> ReadTrace(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot open"));
-  }
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) {
-    return absl::ErrnoToStatus(EIO, absl::StrCat(path, ": cannot read"));
-  }
-  return ParseTrace(bytes, path);
+  Trace trace;
+  Collector collector(trace);
+  auto end = VisitTrace(path, collector);
+  return Collected(std::move(end), std::move(trace));
 }
 
 }  // namespace ebbtide

@@ -1,7 +1,10 @@
 // Everything that happened in a run: the data of a trace file, and its reader.
-// (Written by profiler/trace_writer.h.)
+// (Written by profiler/trace_writer.h; read piece by piece by
+// profiler/trace_visitor.h.)
 //
-// All times are nanoseconds of the writer's steady clock.
+// All times are nanoseconds of the writer's steady clock. Blocks of memory are
+// numbered in the order in which they were allocated, from 0; a value that was
+// evicted and came back is known by the number of its first block.
 #ifndef EBBTIDE_PROFILER_TRACE_H_
 #define EBBTIDE_PROFILER_TRACE_H_
 
@@ -22,6 +25,53 @@ struct CurveSample {
   bool operator==(const CurveSample&) const = default;
 };
 
+inline constexpr int64_t kNoBlock = -1;
+
+// Something happened to a block of memory. Live bytes are those of all blocks
+// that are alive, by their kinds, and the rest: small blocks, and those that
+// were there before the trace, which count as kOther. So the sum is exact at
+// every event.
+struct BlockEvent {
+  enum class What : uint8_t {
+    kAllocate,  // the next number
+    kFree,
+    kRetag,   // it is of another kind from now on
+    kForget,  // nothing more is told of any block alive
+  };
+  What what = What::kAllocate;
+  int64_t time = 0;
+  int64_t block = kNoBlock;  // none of kForget
+  Bytes bytes{};             // of kAllocate
+  Kind kind = Kind::kOther;  // of kAllocate and kRetag
+  int name = -1;             // of kAllocate: the op inside which, or -1
+  Bytes rest{};              // live bytes in no block of the trace, from now on
+  bool operator==(const BlockEvent&) const = default;
+};
+
+// What else is known of a block.
+struct BlockNote {
+  enum class What : uint8_t {
+    kShape,       // autograd saves it; `name` is its shape and type
+    kMadeBy,      // `name` is the op, where none was known at its allocation
+    kUnpackedBy,  // `name` is the backward op that asked for it
+    kReturns,     // it holds again what block `value` held
+  };
+  What what = What::kShape;
+  int64_t block = kNoBlock;
+  int name = -1;
+  int64_t value = kNoBlock;
+  bool operator==(const BlockNote&) const = default;
+};
+inline constexpr int kBlockNotes = 4;
+
+// Bytes that lie in slower tiers from `time` on.
+struct TierSample {
+  int64_t time = 0;
+  Bytes host{};
+  Bytes disk{};
+  bool operator==(const TierSample&) const = default;
+};
+
 enum class SpanKind : uint8_t {
   kForward,    // an op of the program, in its forward pass
   kBackward,   // a backward op (stage)
@@ -38,7 +88,8 @@ struct Span {
   int name = 0;  // index of Trace::names: the op or value
   int64_t begin = 0;
   int64_t end = 0;
-  Bytes bytes{};  // of a copy or a rematerialized value, else 0
+  Bytes bytes{};             // of a copy or a rematerialized value, else 0
+  int64_t value = kNoBlock;  // the value, of these
   bool operator==(const Span&) const = default;
 };
 
@@ -68,6 +119,8 @@ struct Eviction {
   int name = 0;
   Bytes bytes{};
   How how = How::kDrop;
+  int64_t value = kNoBlock;
+  bool planned = false;  // a plan had it go; else memory was short
   bool operator==(const Eviction&) const = default;
 };
 
@@ -104,7 +157,11 @@ struct Trace {
   int64_t unix_nanos = 0;  // wall clock at `start`
   int64_t start = 0;
   std::vector<std::string> names;
+  // Of version 2: one sample for each event of a block.
   std::vector<CurveSample> curve;
+  std::vector<BlockEvent> blocks;
+  std::vector<BlockNote> notes;
+  std::vector<TierSample> tiers;
   std::vector<Span> spans;  // in the order they ended
   std::vector<StepRecord> steps;
   std::vector<BudgetChange> budgets;
@@ -112,6 +169,9 @@ struct Trace {
   std::vector<PeakRecord> peaks;
   std::vector<TraceText> texts;
 
+  // From when on the file was too full for more than steps, budgets, peaks and
+  // texts; 0: it was not.
+  int64_t detail_end = 0;
   // The writer was closed. False for a run that was killed, or still runs.
   bool complete = false;
   // Records that the writer left out, because it was full or could not keep up.
@@ -122,7 +182,7 @@ struct Trace {
 
 // Reads up to the last whole record; what follows it is named in `damage`.
 // Errors: the file cannot be read (code of errno), is not a trace, or has
-// another version (InvalidArgument).
+// a version that this program does not know (InvalidArgument).
 absl::StatusOr<Trace> ReadTrace(const std::string& path);
 
 // The same for the bytes of a file; `origin` names it in errors.

@@ -69,10 +69,38 @@ void Decoder::Name(int& value) {
   value = ok_ ? static_cast<int>(wide) : 0;
 }
 
+void Decoder::MaybeName(int& value) {
+  int64_t wide = 0;
+  Int(wide);
+  ok_ = ok_ && wide >= 0 && wide <= names_;
+  value = ok_ ? static_cast<int>(wide) - 1 : -1;
+}
+
+void Decoder::Block(int64_t& value) {
+  int64_t before = 0;
+  Int(before);
+  ok_ = ok_ && before >= 0 && before <= context_.blocks;
+  value = ok_ && before > 0 ? context_.blocks - before : kNoBlock;
+}
+
+void Decoder::Rest(Bytes& value) {
+  int64_t step = 0;
+  Int(step);
+  ok_ = ok_ && step >= -2 * kMostBytes && step <= 2 * kMostBytes;
+  if (ok_) context_.rest += Bytes{step};
+  value = context_.rest;
+  ok_ = ok_ && value >= Bytes{-kMostBytes} && value <= Bytes{kMostBytes};
+}
+
 void Decoder::Size(Bytes& value) {
   int64_t count = 0;
   Int(count);
   value = Bytes{count};
+}
+
+void Decoder::Amount(Bytes& value) {
+  Size(value);
+  ok_ = ok_ && value >= Bytes{0} && value <= Bytes{kMostBytes};
 }
 
 // Sums wrap: a damaged file must not be undefined behaviour.

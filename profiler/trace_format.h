@@ -6,8 +6,13 @@
 //
 // u32 is little-endian. Integer fields are zigzag varints; times are
 // differences from the time before, wherever that stood, and live bytes are
-// differences from the sample before. A record can thus be read only after
-// those before it, and a damaged one ends the readable part.
+// differences from the sample before. Blocks are differences from the number
+// that comes next. A record can thus be read only after those before it, and a
+// damaged one ends the readable part.
+//
+// Version 2 has blocks, notes, tiers and the end of detail, which version 1
+// lacks; it tells of the live bytes by them instead of by samples, and spans
+// and evictions name their value.
 //
 // Names are numbered in the order of their records, from 0. A text longer than
 // kTextPart is cut into parts that follow each other, all but the last marked.
@@ -23,7 +28,8 @@
 namespace ebbtide::trace_format {
 
 inline constexpr char kMagic[] = "EBBTIDE\n";
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kOldestVersion = 1;
 inline constexpr int kFileHeader = 16;
 inline constexpr int kRecordHeader = 8;
 inline constexpr int kTextPart = 16 << 10;
@@ -43,12 +49,22 @@ enum class Type : uint8_t {
   kPeak,
   kText,
   kEnd,
+  kBlock,
+  kNote,
+  kTier,
+  kDetailEnd,
 };
+
+// No block, and no sum of small ones, is larger: sums of what is read cannot
+// overflow before there are a million blocks.
+inline constexpr int64_t kMostBytes = int64_t{1} << 42;
 
 // What the next record's differences refer to.
 struct Context {
   int64_t time = 0;
   BytesByKind live{};
+  int64_t blocks = 0;  // allocated so far
+  Bytes rest{};
 };
 
 uint32_t Crc32c(const char* data, size_t size);
@@ -67,8 +83,20 @@ class Encoder {
     }
     out_.push_back(static_cast<char>(rest));
   }
+  uint32_t version() const { return kVersion; }
   void Name(int value) { Int(value); }
+  void MaybeName(int value) { Int(value + 1); }
+  // kNoBlock is 0.
+  void Block(int64_t value) {
+    Int(value == kNoBlock ? 0 : context_.blocks - value);
+  }
+  void NextBlock(int64_t /*value*/) { ++context_.blocks; }
+  void Rest(Bytes value) {
+    Size(value - context_.rest);
+    context_.rest = value;
+  }
   void Size(Bytes value) { Int(Count(value)); }
+  void Amount(Bytes value) { Size(value); }
   void Time(int64_t value) {
     Int(value - context_.time);
     context_.time = value;
@@ -98,15 +126,22 @@ class Encoder {
 class Decoder {
  public:
   // Names must be smaller than `names`.
-  Decoder(absl::string_view in, int64_t names, Context& context)
-      : in_(in), names_(names), context_(context) {}
+  Decoder(absl::string_view in, uint32_t version, int64_t names,
+          Context& context)
+      : in_(in), version_(version), names_(names), context_(context) {}
 
   bool ok() const { return ok_; }
   bool AtEnd() const { return in_.empty(); }
 
+  uint32_t version() const { return version_; }
   void Int(int64_t& value);
   void Name(int& value);
+  void MaybeName(int& value);
+  void Block(int64_t& value);
+  void NextBlock(int64_t& value) { value = context_.blocks++; }
+  void Rest(Bytes& value);
   void Size(Bytes& value);
+  void Amount(Bytes& value);  // at most kMostBytes
   void Time(int64_t& value);
   void Live(BytesByKind& live);
   template <typename Enum>
@@ -121,10 +156,34 @@ class Decoder {
   int Byte();
 
   absl::string_view in_;
+  const uint32_t version_;
   const int64_t names_;
   Context& context_;
   bool ok_ = true;
 };
+
+template <typename Codec, typename Record>
+void BlockFields(Codec& codec, Record& record) {
+  using What = BlockEvent::What;
+  codec.Choice(record.what, 4);
+  codec.Time(record.time);
+  codec.Rest(record.rest);
+  switch (record.what) {
+    case What::kAllocate:
+      codec.NextBlock(record.block);
+      codec.Amount(record.bytes);
+      codec.Choice(record.kind, kKinds);
+      codec.MaybeName(record.name);
+      return;
+    case What::kFree:
+      return codec.Block(record.block);
+    case What::kRetag:
+      codec.Block(record.block);
+      return codec.Choice(record.kind, kKinds);
+    case What::kForget:
+      return;
+  }
+}
 
 // The fields of each record. `Codec` is Encoder or Decoder.
 template <typename Codec, typename Record>
@@ -139,6 +198,7 @@ void Fields(Codec& codec, Record& record) {
     codec.Time(record.begin);
     codec.Time(record.end);
     codec.Size(record.bytes);
+    if (codec.version() > 1) codec.Block(record.value);
   } else if constexpr (std::is_same_v<Data, BudgetChange>) {
     codec.Time(record.time);
     codec.Size(record.budget);
@@ -147,6 +207,21 @@ void Fields(Codec& codec, Record& record) {
     codec.Name(record.name);
     codec.Size(record.bytes);
     codec.Choice(record.how, 2);
+    if (codec.version() > 1) {
+      codec.Block(record.value);
+      codec.Choice(record.planned, 2);
+    }
+  } else if constexpr (std::is_same_v<Data, BlockEvent>) {
+    BlockFields(codec, record);
+  } else if constexpr (std::is_same_v<Data, BlockNote>) {
+    codec.Choice(record.what, kBlockNotes);
+    codec.Block(record.block);
+    codec.MaybeName(record.name);
+    codec.Block(record.value);
+  } else if constexpr (std::is_same_v<Data, TierSample>) {
+    codec.Time(record.time);
+    codec.Size(record.host);
+    codec.Size(record.disk);
   } else {
     static_assert(std::is_same_v<Data, PeakHolder>);
     codec.Name(record.name);

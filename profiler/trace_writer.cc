@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -46,7 +47,11 @@ struct TraceWriter::Core {
   ~Core() { close(file); }
 
   template <typename Body>
-  void Append(Type type, Worth worth, size_t size, Body body);
+  bool Append(Type type, Worth worth, size_t size, Body body);
+  bool AppendBlock(const BlockEvent& event);
+  bool AppendLateFrees(int64_t time);
+  void EndDetail();
+  bool IsFull(size_t size) const;
   bool HasRoom(Worth worth, size_t size) const;
   void WaitForRoom(std::unique_lock<std::mutex>& lock, size_t size);
   void Loop();
@@ -69,29 +74,42 @@ struct TraceWriter::Core {
   absl::Status status;
   int64_t size = 0;  // of the file, with what is buffered
   int64_t dropped = 0;
+  bool detail_ended = false;
+  Bytes in_blocks{};  // of the blocks that the file has as alive
+  // Blocks that were freed when the buffer had no room, with their bytes.
+  std::vector<std::pair<int64_t, Bytes>> late_frees;
   trace_format::Context context;
   absl::flat_hash_map<std::string, int> names;
 };
 
+// Whether the file has no room for so much more detail. Under the mutex.
+bool TraceWriter::Core::IsFull(size_t bytes) const {
+  const int64_t max = Count(options.max_size);
+  const int64_t reserve = std::min<int64_t>(max / 8, 1 << 20);
+  return size + static_cast<int64_t>(bytes) > max - reserve;
+}
+
 // Under the mutex.
 bool TraceWriter::Core::HasRoom(Worth worth, size_t bytes) const {
   if (worth == Worth::kAlways) return true;
-  const int64_t max = Count(options.max_size);
-  const int64_t reserve =
-      worth == Worth::kDetail ? std::min<int64_t>(max / 8, 1 << 20) : 64;
-  return size + static_cast<int64_t>(bytes) <= max - reserve &&
+  if (worth == Worth::kDetail && detail_ended) return false;
+  constexpr int64_t kForTheEnd = 64;
+  return size + static_cast<int64_t>(bytes) <=
+             Count(options.max_size) - kForTheEnd &&
          filling.size() + bytes <= static_cast<size_t>(Count(options.buffer));
 }
 
-// `body` encodes the fields, in at most `bytes` bytes. Under the mutex.
+// `body` encodes the fields, in at most `bytes` bytes. Under the mutex. False:
+// the record is left out.
 template <typename Body>
-void TraceWriter::Core::Append(Type type, Worth worth, size_t bytes,
+bool TraceWriter::Core::Append(Type type, Worth worth, size_t bytes,
                                Body body) {
   bytes += trace_format::kRecordHeader + 1;
-  if (!status.ok()) return;
+  if (!status.ok()) return false;
+  if (worth == Worth::kDetail && !detail_ended && IsFull(bytes)) EndDetail();
   if (!HasRoom(worth, bytes)) {
     ++dropped;
-    return;
+    return false;
   }
   const size_t begin = filling.size();
   filling.append(trace_format::kRecordHeader, '\0');
@@ -104,6 +122,35 @@ void TraceWriter::Core::Append(Type type, Worth worth, size_t bytes,
   if (filling.size() > static_cast<size_t>(Count(options.buffer)) / 2) {
     wake.notify_one();
   }
+  return true;
+}
+
+// What is not told from here on must not be taken for what has not happened.
+void TraceWriter::Core::EndDetail() {
+  Append(Type::kDetailEnd, Worth::kKeep, kSmallRecord,
+         [](Encoder& out) { out.Time(NowNanos()); });
+  detail_ended = true;
+}
+
+bool TraceWriter::Core::AppendBlock(const BlockEvent& event) {
+  return Append(Type::kBlock, Worth::kDetail, kSmallRecord,
+                [&](Encoder& out) { trace_format::Fields(out, event); });
+}
+
+// False where some are still left.
+bool TraceWriter::Core::AppendLateFrees(int64_t time) {
+  while (!late_frees.empty()) {
+    const auto [block, bytes] = late_frees.back();
+    if (!AppendBlock({.what = BlockEvent::What::kFree,
+                      .time = time,
+                      .block = block,
+                      .rest = context.rest + bytes})) {
+      return false;
+    }
+    in_blocks -= bytes;
+    late_frees.pop_back();
+  }
+  return true;
 }
 
 void TraceWriter::Core::WaitForRoom(std::unique_lock<std::mutex>& lock,
@@ -209,10 +256,70 @@ int TraceWriter::Name(absl::string_view name) {
   return number;
 }
 
-void TraceWriter::Add(const CurveSample& sample) {
+int64_t TraceWriter::Allocate(int64_t time, Bytes bytes, Kind kind, int name,
+                              Bytes live) {
+  if (!core_->open) return kNoBlock;
+  std::lock_guard lock(core_->mutex);
+  if (!core_->AppendLateFrees(time)) return kNoBlock;
+  const int64_t number = core_->context.blocks;
+  const bool is_in =
+      core_->AppendBlock({.what = BlockEvent::What::kAllocate,
+                          .time = time,
+                          .bytes = bytes,
+                          .kind = kind,
+                          .name = name,
+                          .rest = live - core_->in_blocks - bytes});
+  if (!is_in) return kNoBlock;
+  core_->in_blocks += bytes;
+  return number;
+}
+
+void TraceWriter::Free(int64_t time, int64_t block, Bytes bytes, Bytes live) {
   if (!core_->open) return;
   std::lock_guard lock(core_->mutex);
-  core_->Append(Type::kSample, Worth::kDetail, kSmallRecord,
+  if (core_->AppendLateFrees(time) &&
+      core_->AppendBlock({.what = BlockEvent::What::kFree,
+                          .time = time,
+                          .block = block,
+                          .rest = live - (core_->in_blocks - bytes)})) {
+    core_->in_blocks -= bytes;
+  } else if (!core_->detail_ended) {
+    core_->late_frees.emplace_back(block, bytes);
+  }
+}
+
+void TraceWriter::Retag(int64_t time, int64_t block, Kind kind, Bytes live) {
+  if (!core_->open) return;
+  std::lock_guard lock(core_->mutex);
+  core_->AppendLateFrees(time);
+  core_->AppendBlock({.what = BlockEvent::What::kRetag,
+                      .time = time,
+                      .block = block,
+                      .kind = kind,
+                      .rest = live - core_->in_blocks});
+}
+
+void TraceWriter::ForgetBlocks(int64_t time, Bytes live) {
+  if (!core_->open) return;
+  std::lock_guard lock(core_->mutex);
+  if (core_->AppendBlock(
+          {.what = BlockEvent::What::kForget, .time = time, .rest = live})) {
+    core_->in_blocks = Bytes{0};
+    core_->late_frees.clear();
+  }
+}
+
+void TraceWriter::Add(const BlockNote& note) {
+  if (!core_->open) return;
+  std::lock_guard lock(core_->mutex);
+  core_->Append(Type::kNote, Worth::kDetail, kSmallRecord,
+                [&](Encoder& out) { trace_format::Fields(out, note); });
+}
+
+void TraceWriter::Add(const TierSample& sample) {
+  if (!core_->open) return;
+  std::lock_guard lock(core_->mutex);
+  core_->Append(Type::kTier, Worth::kDetail, kSmallRecord,
                 [&](Encoder& out) { trace_format::Fields(out, sample); });
 }
 

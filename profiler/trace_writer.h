@@ -6,6 +6,8 @@
 // wait for the background thread. Records that find no room in the buffer are
 // left out and counted. From `max_size` less a reserve on, only steps,
 // budgets, peaks and texts are still written, and beyond it names and the end.
+// Bytes of blocks that are left out are part of the rest (see BlockEvent), so
+// live bytes stay exact for as long as blocks are written at all.
 //
 // Thread-safe. One lock per record, no allocation after the buffers are full
 // grown.
@@ -43,7 +45,15 @@ class TraceWriter {
   // The number of a name, the same for the same text.
   int Name(absl::string_view name);
 
-  void Add(const CurveSample& sample);
+  // A block was allocated; `live` is what is alive from then on. Its number, or
+  // kNoBlock where it has been left out: nothing is told of that one then.
+  int64_t Allocate(int64_t time, Bytes bytes, Kind kind, int name, Bytes live);
+  void Free(int64_t time, int64_t block, Bytes bytes, Bytes live);
+  void Retag(int64_t time, int64_t block, Kind kind, Bytes live);
+  // No block that is alive is told of again. Numbers go on.
+  void ForgetBlocks(int64_t time, Bytes live);
+  void Add(const BlockNote& note);
+  void Add(const TierSample& sample);
   void Add(const Span& span);
   void Add(const BudgetChange& budget);
   void Add(const Eviction& eviction);

@@ -1,9 +1,11 @@
 #include "allocator/ledger.h"
 
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace ebbtide {
@@ -112,23 +114,49 @@ TEST(LedgerTest, WhatIsSavedInsideAWindowCountsAsOtherUntilItEnds) {
   EXPECT_EQ(ledger.WindowPeakOther(), Bytes{50});
 }
 
-std::vector<Bytes>* sampled = nullptr;
+std::vector<std::string>* told = nullptr;
 
-TEST(LedgerTest, TheCurveIsSampledAtChangesOfAThousandthOfThePeak) {
-  std::vector<Bytes> samples;
-  sampled = &samples;
+std::string Told(const char* what, int64_t a, int64_t b, Bytes live) {
+  return absl::StrCat(what, " ", a, " ", b, " of ", Count(live));
+}
+
+TEST(LedgerTest, AnObserverIsToldOfTheBlocksThatItHasNumbered) {
+  std::vector<std::string> lines;
+  told = &lines;
+  static constexpr Ledger::Observer kObserver = {
+      .on_enter =
+          [](Bytes bytes, Kind kind, Bytes live) {
+            told->push_back(
+                Told("enter", Count(bytes), static_cast<int>(kind), live));
+            return bytes < Bytes{10} ? -1 : Count(bytes);
+          },
+      .on_retag =
+          [](int64_t number, Kind kind, Bytes live) {
+            told->push_back(
+                Told("retag", number, static_cast<int>(kind), live));
+          },
+      .on_give =
+          [](int64_t number, Bytes bytes, Bytes live) {
+            told->push_back(Told("give", number, Count(bytes), live));
+          }};
   Ledger ledger;
-  ledger.SetCurveHandler([](const BytesByKind& live) {
-    Bytes sum{};
-    for (Bytes each : live) sum += each;
-    sampled->push_back(sum);
-  });
+  ledger.OnAllocate(Block(3), Bytes{500}, Kind::kOther);  // before it
+  ledger.SetObserver(&kObserver);
+  ledger.Take(Bytes{1});
   ledger.OnAllocate(Block(0), Bytes{10'000}, Kind::kOther);
   ledger.OnAllocate(Block(1), Bytes{9}, Kind::kOther);
-  ledger.OnAllocate(Block(2), Bytes{9}, Kind::kSaved);
+  EXPECT_EQ(ledger.NumberOf(Block(0)), 10'000);
+  EXPECT_EQ(ledger.NumberOf(Block(1)), -1);
+  EXPECT_EQ(ledger.NumberOf(Block(2)), -1);
+  ledger.Retag(Block(0), Kind::kSaved);
+  ledger.Retag(Block(0), Kind::kSaved);
+  ledger.Retag(Block(1), Kind::kSaved);
+  ledger.OnFree(Block(1));
+  ledger.OnFree(Block(3));
   ledger.OnFree(Block(0));
-  EXPECT_EQ(samples,
-            (std::vector<Bytes>{Bytes{10'000}, Bytes{10'018}, Bytes{18}}));
+  EXPECT_EQ(lines, (std::vector<std::string>{
+                       "enter 10000 0 of 10501", "enter 9 0 of 10510",
+                       "retag 10000 4 of 10510", "give 10000 10000 of 1"}));
 }
 
 // The ledger against the obvious sum over what is held.

@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <random>
 #include <thread>
 #include <vector>
@@ -47,12 +48,12 @@ Trace MustRead() {
 
 // One of everything.
 struct Sample {
-  CurveSample curve = {
-      100, {Bytes{1}, Bytes{2}, Bytes{3}, Bytes{4}, Bytes{5}, Bytes{6}}};
-  CurveSample later = {90, {Bytes{0}, Bytes{int64_t{1} << 40}}};
-  Span span = {SpanKind::kRecompute, 1, 200, 250, Bytes{4096}};
+  Span span = {SpanKind::kRecompute, 1, 200, 250, Bytes{4096}, 1};
   BudgetChange budget = {300, Bytes{1 << 30}};
-  Eviction eviction = {310, 0, Bytes{77}, Eviction::How::kSpill};
+  Eviction eviction = {310, 0, Bytes{77}, Eviction::How::kSpill, 0, true};
+  BlockNote shape = {BlockNote::What::kShape, 0, 1, kNoBlock};
+  BlockNote returns = {BlockNote::What::kReturns, 1, -1, 0};
+  TierSample tier = {320, Bytes{5}, Bytes{int64_t{1} << 40}};
   PeakRecord peak = {
       320,
       4,
@@ -65,8 +66,17 @@ struct Sample {
     EXPECT_EQ(writer.Name("aten::relu"), 1);
     EXPECT_EQ(writer.Name("aten::mm [8,8]"), 0);
     writer.BeginStep(4, 50);
-    writer.Add(curve);
-    writer.Add(later);
+    EXPECT_EQ(writer.Allocate(100, Bytes{1000}, Kind::kOther, 1, Bytes{1010}),
+              0);
+    EXPECT_EQ(writer.Allocate(110, Bytes{int64_t{1} << 40}, Kind::kSaved, -1,
+                              Bytes{(int64_t{1} << 40) + 1011}),
+              1);
+    writer.Retag(120, 0, Kind::kParameter, Bytes{(int64_t{1} << 40) + 1012});
+    writer.Free(130, 1, Bytes{int64_t{1} << 40}, Bytes{1013});
+    writer.ForgetBlocks(140, Bytes{14});
+    writer.Add(shape);
+    writer.Add(returns);
+    writer.Add(tier);
     writer.Add(span);
     writer.Add(budget);
     writer.Add(eviction);
@@ -80,7 +90,25 @@ struct Sample {
   void Expect(const Trace& trace) const {
     EXPECT_EQ(trace.names,
               (std::vector<std::string>{"aten::mm [8,8]", "aten::relu"}));
-    EXPECT_EQ(trace.curve, (std::vector<CurveSample>{curve, later}));
+    using What = BlockEvent::What;
+    EXPECT_EQ(
+        trace.blocks,
+        (std::vector<BlockEvent>{
+            {What::kAllocate, 100, 0, Bytes{1000}, Kind::kOther, 1, Bytes{10}},
+            {What::kAllocate, 110, 1, Bytes{int64_t{1} << 40}, Kind::kSaved, -1,
+             Bytes{11}},
+            {What::kRetag, 120, 0, {}, Kind::kParameter, -1, Bytes{12}},
+            {What::kFree, 130, 1, {}, Kind::kOther, -1, Bytes{13}},
+            {What::kForget, 140, kNoBlock, {}, Kind::kOther, -1, Bytes{14}}}));
+    const Bytes large{int64_t{1} << 40};
+    EXPECT_EQ(trace.curve, (std::vector<CurveSample>{
+                               {100, {Bytes{1010}}},
+                               {110, {Bytes{1011}, {}, {}, {}, large}},
+                               {120, {Bytes{12}, Bytes{1000}, {}, {}, large}},
+                               {130, {Bytes{13}, Bytes{1000}}},
+                               {140, {Bytes{14}}}}));
+    EXPECT_EQ(trace.notes, (std::vector<BlockNote>{shape, returns}));
+    EXPECT_EQ(trace.tiers, std::vector<TierSample>{tier});
     EXPECT_EQ(trace.spans, std::vector<Span>{span});
     EXPECT_EQ(trace.budgets, std::vector<BudgetChange>{budget});
     EXPECT_EQ(trace.evictions, std::vector<Eviction>{eviction});
@@ -167,11 +195,11 @@ TEST(TraceTest, NonsenseUnderAValidChecksumIsRefused) {
   for (int i = 0; i < 20000; ++i) {
     std::string payload(1 + rng() % 40, '\0');
     for (char& c : payload) c = static_cast<char>(rng());
-    payload[0] = static_cast<char>(rng() % 14);
+    payload[0] = static_cast<char>(rng() % 18);
     std::string bytes = "EBBTIDE\n";
     char word[4];
     for (const uint32_t value :
-         {uint32_t{1}, uint32_t{0}, static_cast<uint32_t>(payload.size()),
+         {uint32_t{2}, uint32_t{0}, static_cast<uint32_t>(payload.size()),
           trace_format::Crc32c(payload.data(), payload.size())}) {
       trace_format::PutU32(word, value);
       bytes.append(word, 4);
@@ -193,9 +221,34 @@ TEST(TraceTest, OtherFilesAreRefusedByName) {
   EXPECT_THAT(std::string(json.status().message()),
               HasSubstr("a.json: not a trace of ebbtide"));
   std::string newer = "EBBTIDE\n";
-  newer += std::string("\x02\0\0\0\0\0\0\0", 8);
+  newer += std::string("\x03\0\0\0\0\0\0\0", 8);
   EXPECT_THAT(std::string(ParseTrace(newer, "b").status().message()),
-              HasSubstr("trace version 2; this program reads version 1"));
+              HasSubstr("trace version 3; this program reads versions 1 to 2"));
+}
+
+// What the program wrote before it knew of blocks.
+TEST(TraceTest, AFileOfVersion1IsRead) {
+  const auto trace = ReadTrace(EBBTIDE_TEST_DATA "/trace_v1.ebbtide");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(trace->names,
+            (std::vector<std::string>{"aten::mm [8,8]", "aten::relu"}));
+  EXPECT_EQ(
+      trace->curve,
+      (std::vector<CurveSample>{
+          {100, {Bytes{1}, Bytes{2}, Bytes{3}, Bytes{4}, Bytes{5}, Bytes{6}}},
+          {190, {Bytes{0}, Bytes{int64_t{1} << 40}}}}));
+  EXPECT_EQ(trace->spans, (std::vector<Span>{{SpanKind::kRecompute, 1, 200, 250,
+                                              Bytes{4096}, kNoBlock}}));
+  EXPECT_EQ(trace->evictions,
+            (std::vector<Eviction>{
+                {310, 0, Bytes{77}, Eviction::How::kSpill, kNoBlock, false}}));
+  EXPECT_EQ(trace->budgets.size(), 1);
+  EXPECT_EQ(trace->peaks.at(0).holders.size(), 2);
+  EXPECT_EQ(trace->texts.at(0).text, "a note");
+  EXPECT_EQ(trace->steps, (std::vector<StepRecord>{{4, 50, 315, Bytes{1234}},
+                                                   {5, 400, 0, Bytes{0}}}));
+  EXPECT_TRUE(trace->blocks.empty());
+  EXPECT_TRUE(trace->complete);
 }
 
 TEST(TraceTest, AFullFileKeepsStepsAndNotes) {
@@ -213,6 +266,7 @@ TEST(TraceTest, AFullFileKeepsStepsAndNotes) {
   const Trace trace = MustRead();
   EXPECT_TRUE(trace.complete);
   EXPECT_GT(trace.dropped, 10000);
+  EXPECT_GT(trace.detail_end, 0);
   EXPECT_EQ(trace.steps.size(), 1);
   EXPECT_EQ(trace.texts.at(0).text, "the end");
   EXPECT_EQ(trace.names.at(1), "another");
@@ -234,6 +288,107 @@ TEST(TraceTest, AFullBufferDropsRecordsAndNeverBlocks) {
     ASSERT_EQ(span.end - span.begin, 500);
     ASSERT_EQ(span.begin % 1000, 0);
   }
+}
+
+// Adds `kinds` blocks at random, keeping its own books; returns what was alive
+// after each event that is in the file.
+class RandomBlocks {
+ public:
+  RandomBlocks(TraceWriter& writer, int seed) : writer_(writer), rng_(seed) {}
+
+  void Step() {
+    ++time_;
+    rest_ += Bytes{static_cast<int64_t>(rng_() % 100)};
+    const size_t at = rng_() % 50;
+    if (at >= alive_.size()) {
+      Block block = {.bytes = Bytes{static_cast<int64_t>(rng_() % 10000)},
+                     .kind = static_cast<Kind>(rng_() % kKinds)};
+      block.number = writer_.Allocate(time_, block.bytes, block.kind, -1,
+                                      Live() + block.bytes);
+      alive_.push_back(block);
+    } else if (rng_() % 3 == 0) {
+      alive_[at].kind = static_cast<Kind>(rng_() % kKinds);
+      if (alive_[at].number < 0) return;
+      writer_.Retag(time_, alive_[at].number, alive_[at].kind, Live());
+    } else {
+      const Block freed = alive_[at];
+      alive_.erase(alive_.begin() + at);
+      if (freed.number < 0) return;
+      writer_.Free(time_, freed.number, freed.bytes, Live());
+    }
+    live_at[time_] = ByKind();
+  }
+
+  std::map<int64_t, BytesByKind> live_at;
+
+ private:
+  struct Block {
+    Bytes bytes{};
+    Kind kind = Kind::kOther;
+    int64_t number = kNoBlock;
+  };
+
+  Bytes Live() const {
+    Bytes sum = rest_;
+    for (const Block& block : alive_) sum += block.bytes;
+    return sum;
+  }
+  // What has no number is part of the rest.
+  BytesByKind ByKind() const {
+    BytesByKind live{};
+    live[0] = rest_;
+    for (const Block& block : alive_) {
+      live[block.number < 0 ? 0 : static_cast<int>(block.kind)] += block.bytes;
+    }
+    return live;
+  }
+
+  TraceWriter& writer_;
+  std::mt19937 rng_;
+  int64_t time_ = 0;
+  Bytes rest_{};
+  std::vector<Block> alive_;
+};
+
+TEST(TraceTest, KindsAddUpToWhatIsAliveAtEveryEvent) {
+  const auto writer = MustOpen();
+  RandomBlocks blocks(*writer, 7);
+  for (int i = 0; i < 20'000; ++i) blocks.Step();
+  ASSERT_TRUE(writer->Close().ok());
+  const Trace trace = MustRead();
+  ASSERT_EQ(trace.curve.size(), blocks.live_at.size());
+  for (const CurveSample& sample : trace.curve) {
+    ASSERT_EQ(sample.live, blocks.live_at.at(sample.time)) << sample.time;
+  }
+}
+
+// A block's end must not be lost with its record, and the sum stays exact.
+TEST(TraceTest, ABufferWithoutRoomLeavesNoBlockAliveForEver) {
+  const auto writer = MustOpen({.buffer = Bytes{8 << 10}});
+  RandomBlocks blocks(*writer, 8);
+  // Without a pause the background thread has no turn on a small machine.
+  for (int i = 0; i < 200'000; ++i) {
+    blocks.Step();
+    if (i % 20'000 == 0) usleep(20'000);
+  }
+  usleep(300'000);
+  blocks.Step();
+  ASSERT_TRUE(writer->Close().ok());
+  const Trace trace = MustRead();
+  EXPECT_GT(trace.dropped, 1000);
+  const auto total = [](const BytesByKind& live) {
+    Bytes sum{};
+    for (const Bytes each : live) sum += each;
+    return sum;
+  };
+  EXPECT_EQ(total(trace.curve.back().live),
+            total(blocks.live_at.rbegin()->second));
+  int64_t alive = 0;
+  for (const BlockEvent& event : trace.blocks) {
+    alive += event.what == BlockEvent::What::kAllocate;
+    alive -= event.what == BlockEvent::What::kFree;
+  }
+  EXPECT_LE(alive, 50);
 }
 
 TEST(TraceTest, ThreadsWriteAtOnce) {
