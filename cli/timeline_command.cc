@@ -1,17 +1,23 @@
-// ebbtide timeline RUN.ebbtide -o OUT.{html,json}
-#include <cstring>
+// ebbtide timeline RUN.ebbtide -o OUT.{html,json,pickle}
+#include <cerrno>
+#include <fstream>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/timeline_page.h"
 #include "profiler/chrome_trace.h"
+#include "profiler/snapshot.h"
 #include "profiler/timeline.h"
-#include "profiler/trace.h"
+#include "profiler/timeline_json.h"
+#include "profiler/timeline_plan.h"
+#include "profiler/trace_visitor.h"
 
 namespace ebbtide {
 namespace {
@@ -21,31 +27,72 @@ struct Arguments {
   std::string output;
 };
 
-std::string Page(const Trace& trace) {
-  constexpr char kData[] = "/*DATA*/";
-  std::string page = kTimelinePage;
-  page.replace(page.find(kData), std::strlen(kData),
-               TimelineToJson(MakeTimeline(trace)));
-  return page;
+// Plans for other budgets are for orientation: no longer than one waits.
+constexpr absl::Duration kPlanLimit = absl::Seconds(2);
+
+absl::Status WritePage(const TraceSource& source, std::ostream& out) {
+  const absl::StatusOr<Timeline> timeline = MakeTimeline(source);
+  if (!timeline.ok()) return timeline.status();
+  constexpr absl::string_view kData = "/*DATA*/";
+  const absl::string_view page = kTimelinePage;
+  const size_t at = page.find(kData);
+  out << page.substr(0, at)
+      << TimelineToJson(*timeline, ComparePlans(timeline->profile,
+                                                timeline->plan, kPlanLimit))
+      << page.substr(at + kData.size());
+  return absl::OkStatus();
+}
+
+// What `-o` ends in says what is written.
+struct Format {
+  absl::string_view ending;
+  absl::Status (*write)(const TraceSource&, std::ostream&);
+};
+constexpr Format kFormats[] = {
+    {".html", &WritePage},
+    {".json", [](const TraceSource& source,
+                 std::ostream& out) { return WriteChromeTrace(source, out); }},
+    {".pickle", &WriteSnapshot}};
+
+Exit Write(const Arguments& arguments, const Format& format) {
+  std::string damage;
+  const TraceSource source = [&](TraceVisitor& visitor) {
+    auto end = VisitTrace(arguments.input, visitor);
+    if (end.ok()) damage = end->damage;
+    return end;
+  };
+  // Nothing is written over where there is nothing to show.
+  TraceVisitor nobody;
+  if (const auto end = source(nobody); !end.ok()) return ExitFor(end.status());
+  if (!damage.empty()) {
+    PrintError(absl::StrCat(arguments.input, ": ", damage,
+                            "; what precedes it is shown"));
+  }
+  std::ofstream out(arguments.output, std::ios::binary);
+  const absl::Status written = format.write(source, out);
+  if (!written.ok()) {
+    return ExitFor(
+        absl::Status(written.code(),
+                     absl::StrCat(arguments.input, ": ", written.message())));
+  }
+  if (!out.flush()) {
+    return ExitFor(absl::ErrnoToStatus(
+        errno, absl::StrCat(arguments.output, ": cannot write")));
+  }
+  return Exit::kDone;
 }
 
 Exit Run(const Arguments& arguments) {
-  const bool html = absl::EndsWith(arguments.output, ".html");
-  if (!html && !absl::EndsWith(arguments.output, ".json")) {
-    PrintError(absl::StrCat("-o ", arguments.output,
-                            ": expected a name that ends in .html (a page) or "
-                            ".json (for Perfetto and chrome://tracing)"));
-    return Exit::kUsage;
+  for (const Format& format : kFormats) {
+    if (absl::EndsWith(arguments.output, format.ending)) {
+      return Write(arguments, format);
+    }
   }
-  const absl::StatusOr<Trace> trace = ReadTrace(arguments.input);
-  if (!trace.ok()) return ExitFor(trace.status());
-  if (!trace->damage.empty()) {
-    PrintError(absl::StrCat(arguments.input, ": ", trace->damage,
-                            "; what precedes it is shown"));
-  }
-  const absl::Status written =
-      WriteFile(arguments.output, html ? Page(*trace) : ToChromeTrace(*trace));
-  return written.ok() ? Exit::kDone : ExitFor(written);
+  PrintError(absl::StrCat("-o ", arguments.output,
+                          ": expected a name that ends in .html (a page), "
+                          ".json (for Perfetto and chrome://tracing) or "
+                          ".pickle (for memory_viz)"));
+  return Exit::kUsage;
 }
 
 }  // namespace
@@ -57,9 +104,11 @@ void AddTimelineCommand(CLI::App& app, Exit* exit) {
   command->add_option("run", arguments->input, "A trace from run --record")
       ->required()
       ->type_name("RUN.ebbtide");
-  command->add_option("-o", arguments->output, "A page, or a trace to open")
+  command
+      ->add_option("-o", arguments->output,
+                   "A page, a trace, or a snapshot to open")
       ->required()
-      ->type_name("OUT.{html,json}");
+      ->type_name("OUT.{html,json,pickle}");
   command->callback([arguments, exit] { *exit = Run(*arguments); });
 }
 

@@ -3,16 +3,23 @@
 #ifndef EBBTIDE_PROFILER_CHROME_TRACE_H_
 #define EBBTIDE_PROFILER_CHROME_TRACE_H_
 
-#include <string>
+#include <ostream>
 
-#include "profiler/trace.h"
+#include "absl/status/status.h"
+#include "profiler/trace_visitor.h"
 
 namespace ebbtide {
 
-// One row per kind of span, counters for live bytes and budget, an instant for
-// each eviction. Times are microseconds since the trace began, with three
-// decimals: nothing is rounded.
-std::string ToChromeTrace(const Trace& trace);
+// A row per kind of span, and more where spans of one kind overlap without one
+// lying in the other, which viewers do not draw; counters for live bytes by
+// cause, for what lies in other tiers and for the budget; an instant for each
+// eviction; an arrow from each copy out to the copies back of the same value.
+// Times are microseconds since the trace began, with three decimals: nothing is
+// rounded. Of more than `points` events, counters have those of ThinnedCurve.
+// Reads the source twice. Errors: those of the source; `out` is for the caller
+// to look at.
+absl::Status WriteChromeTrace(const TraceSource& source, std::ostream& out,
+                              int points = 1'000'000);
 
 }  // namespace ebbtide
 

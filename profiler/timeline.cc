@@ -1,93 +1,23 @@
 #include "profiler/timeline.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <tuple>
+#include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "profiler/block_books.h"
+#include "profiler/timeline_lanes.h"
+#include "profiler/timeline_survey.h"
 
 namespace ebbtide {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Bytes Total(const BytesByKind& live) {
-  Bytes sum{};
-  for (const Bytes each : live) sum += each;
-  return sum;
-}
-
-void FindExtent(const Trace& trace, Timeline& timeline) {
-  int64_t begin = std::numeric_limits<int64_t>::max();
-  int64_t end = std::numeric_limits<int64_t>::min();
-  const auto cover = [&](int64_t time) {
-    begin = std::min(begin, time);
-    end = std::max(end, time);
-  };
-  for (const CurveSample& each : trace.curve) cover(each.time);
-  for (const Span& each : trace.spans) cover(each.begin), cover(each.end);
-  for (const StepRecord& each : trace.steps) {
-    cover(each.begin);
-    if (each.end != 0) cover(each.end);
-  }
-  for (const Eviction& each : trace.evictions) cover(each.time);
-  if (begin > end) begin = end = trace.start;
-  timeline.begin = begin;
-  timeline.end = end;
-}
-
-// First, highest and last sample of each interval.
-std::vector<CurveSample> ThinOut(const std::vector<CurveSample>& curve,
-                                 int64_t begin, int64_t width) {
-  std::vector<CurveSample> kept;
-  for (size_t i = 0; i < curve.size();) {
-    const int64_t interval = (curve[i].time - begin) / width;
-    size_t highest = i;
-    size_t last = i;
-    for (size_t j = i; j < curve.size(); ++j) {
-      if ((curve[j].time - begin) / width != interval) break;
-      if (Total(curve[j].live) > Total(curve[highest].live)) highest = j;
-      last = j;
-    }
-    kept.push_back(curve[i]);
-    if (highest != i) kept.push_back(curve[highest]);
-    if (last != highest && last != i) kept.push_back(curve[last]);
-    i = last + 1;
-  }
-  return kept;
-}
-
-std::vector<LaneSpan> MakeLane(const Trace& trace, SpanKind kind, int64_t gap) {
-  std::vector<const Span*> spans;
-  for (const Span& span : trace.spans) {
-    if (span.kind == kind) spans.push_back(&span);
-  }
-  std::sort(spans.begin(), spans.end(), [](const Span* a, const Span* b) {
-    return std::tie(a->begin, a->end) < std::tie(b->begin, b->end);
-  });
-  std::vector<LaneSpan> lane;
-  int64_t longest = 0;
-  for (const Span* span : spans) {
-    const int64_t length = span->end - span->begin;
-    // A long span stays by itself, so that it can be pointed at.
-    const bool joins = !lane.empty() && span->begin - lane.back().end < gap &&
-                       (length < gap || span->begin < lane.back().end);
-    if (!joins) {
-      lane.push_back({span->begin, span->end, "", 0, Bytes{0}});
-      longest = -1;
-    }
-    LaneSpan& last = lane.back();
-    last.end = std::max(last.end, span->end);
-    last.bytes += span->bytes;
-    ++last.count;
-    if (length > longest) {
-      longest = length;
-      last.name = trace.names[span->name];
-    }
-  }
-  return lane;
-}
+// A block can be asked for by several backward ops.
+constexpr size_t kMostUnpacked = 3;
+constexpr size_t kMostNotes = 1000;
 
 void CountSpan(const Span& span, OpRow& row) {
   const int kind = static_cast<int>(span.kind);
@@ -111,151 +41,269 @@ int64_t NanosOfOurs(const OpRow& row) {
   return nanos;
 }
 
-void MakeRows(const Trace& trace, Timeline& timeline) {
-  absl::flat_hash_map<int, OpRow> rows;
-  for (const Span& span : trace.spans) {
-    CountSpan(span, rows[span.name]);
-    CountSpan(span, timeline.total);
+// Last pass.
+class Builder final : public TraceVisitor {
+ public:
+  Builder(const TimelineSurvey& survey, const TimelineOptions& options,
+          Timeline& timeline)
+      : survey_(survey),
+        curve_(survey.events, options.points, survey.detail_begin,
+               survey.detail_end),
+        lanes_(kSpanKinds,
+               LaneMaker(std::max<int64_t>(1, (survey.end - survey.begin) /
+                                                  options.intervals),
+                         survey.detail_begin_time, survey.detail_end_time)),
+        steps_apart_(survey.steps / options.steps + 1),
+        tiers_apart_(std::max<int64_t>(
+            1, (survey.end - survey.begin) / options.intervals)),
+        timeline_(timeline) {}
+
+  void OnName(std::string name) override {
+    timeline_.names.push_back(std::move(name));
   }
-  for (const Eviction& eviction : trace.evictions) {
-    CountEviction(eviction, rows[eviction.name]);
-    CountEviction(eviction, timeline.total);
+  void OnSample(const CurveSample& sample) override {
+    AddPoint(sample.time, CausesOf(sample.live, Bytes{0}));
   }
-  for (auto& [name, row] : rows) {
-    row.name = trace.names[name];
+  void OnBlock(const BlockEvent& event) override {
+    ListBlock(event);
+    books_.Apply(event);
+    AddPoint(event.time, CausesOf(books_.live(), books_.workspace()));
+  }
+  void OnNote(const BlockNote& note) override;
+  void OnTier(const TierSample& sample) override;
+  void OnSpan(const Span& span) override {
+    lanes_[static_cast<int>(span.kind)].Add(span);
+    CountSpan(span, rows_[span.name]);
+    CountSpan(span, timeline_.total);
+  }
+  void OnStepBegin(int64_t index, int64_t time) override {
+    KeepStep();
+    step_ = {.index = index, .begin = time};
+    has_step_ = true;
+  }
+  // The record of its beginning may have been left out.
+  void OnStepEnd(const StepRecord& end) override {
+    if (!has_step_ || step_.index != end.index) OnStepBegin(end.index, end.end);
+    step_.end = end.end;
+    step_.peak = end.peak;
+    timeline_.peak = std::max(timeline_.peak, end.peak);
+    ++timeline_.whole_steps;
+    timeline_.steps_nanos += step_.end - step_.begin;
+  }
+  void OnBudget(const BudgetChange& change) override {
+    timeline_.budgets.push_back(change);
+  }
+  void OnEviction(const Eviction& eviction) override;
+  void OnText(TraceText text) override;
+  void OnDetailEnd(int64_t time) override { timeline_.recorded_until = time; }
+
+  void Finish();
+
+ private:
+  void AddPoint(int64_t time, const BytesByCause& live) {
+    // Of two threads, the one that was first may write second.
+    last_time_ = std::max(last_time_, time);
+    curve_.Add({.time = last_time_, .event = events_++, .live = live}, keep_);
+  }
+  void ListBlock(const BlockEvent& event);
+  void EndBlock(int64_t number, int64_t time);
+  // nullptr where it is not listed.
+  TimelineBlock* Listed(int64_t number) {
+    const auto found = listed_.find(number);
+    return found == listed_.end() ? nullptr : &found->second;
+  }
+  void KeepStep();
+  void MakeRows();
+
+  const TimelineSurvey& survey_;
+  ThinnedCurve curve_;
+  std::vector<LaneMaker> lanes_;
+  const int64_t steps_apart_;
+  const int64_t tiers_apart_;
+  Timeline& timeline_;
+  const std::function<void(const TimelinePoint&)> keep_ =
+      [this](const TimelinePoint& point) { timeline_.curve.push_back(point); };
+  BlockBooks books_;
+  int64_t events_ = 0;
+  int64_t last_time_ = std::numeric_limits<int64_t>::min();
+  absl::btree_map<int64_t, TimelineBlock> listed_;
+  absl::flat_hash_map<int, OpRow> rows_;
+  StepRecord step_;
+  bool has_step_ = false;
+  int64_t steps_seen_ = 0;
+};
+
+void Builder::EndBlock(int64_t number, int64_t time) {
+  if (TimelineBlock* const block = Listed(number)) {
+    block->end = events_;
+    block->end_time = time;
+  }
+}
+
+void Builder::ListBlock(const BlockEvent& event) {
+  using What = BlockEvent::What;
+  switch (event.what) {
+    case What::kAllocate:
+      if (!survey_.blocks.contains(event.block)) return;
+      listed_[event.block] = {
+          .number = event.block,
+          .begin = events_,
+          .end = survey_.events,
+          .begin_time = event.time,
+          .end_time = survey_.end,
+          .bytes = event.bytes,
+          .causes = {{events_, CauseOf(event.kind, event.name)}},
+          .name = event.name};
+      return;
+    case What::kFree:
+      if (books_.Find(event.block) != nullptr)
+        EndBlock(event.block, event.time);
+      return;
+    case What::kRetag:
+      if (TimelineBlock* const block = Listed(event.block)) {
+        block->causes.emplace_back(events_, CauseOf(event.kind, block->name));
+      }
+      return;
+    case What::kForget:
+      for (const auto& [number, block] : books_.alive()) {
+        EndBlock(number, event.time);
+      }
+  }
+}
+
+void Builder::OnNote(const BlockNote& note) {
+  TimelineBlock* const block = Listed(note.block);
+  switch (note.what) {
+    case BlockNote::What::kShape:
+      if (block != nullptr) block->shape = note.name;
+      return;
+    case BlockNote::What::kMadeBy:
+      if (block != nullptr && block->name < 0) block->name = note.name;
+      return;
+    case BlockNote::What::kUnpackedBy: {
+      if (block == nullptr) return;
+      auto& by = block->unpacked_by;
+      if (by.size() < kMostUnpacked &&
+          std::find(by.begin(), by.end(), note.name) == by.end()) {
+        by.push_back(note.name);
+      }
+      return;
+    }
+    case BlockNote::What::kReturns:
+      if (block != nullptr) block->value = note.value;
+      TimelineBlock* const value = Listed(note.value);
+      if (value != nullptr && value->evicted >= 0 && value->returned < 0) {
+        value->returned = events_;
+      }
+  }
+}
+
+void Builder::OnEviction(const Eviction& eviction) {
+  CountEviction(eviction, rows_[eviction.name]);
+  CountEviction(eviction, timeline_.total);
+  TimelineBlock* const value = Listed(eviction.value);
+  if (value == nullptr) return;
+  value->evicted = events_;
+  value->returned = -1;
+  value->how = eviction.how;
+  value->planned = eviction.planned;
+}
+
+// One for each interval, the fullest.
+void Builder::OnTier(const TierSample& sample) {
+  auto& tiers = timeline_.tiers;
+  const auto total = [](const TierSample& each) {
+    return each.host + each.disk;
+  };
+  const bool is_close = !tiers.empty() && sample.time / tiers_apart_ ==
+                                              tiers.back().time / tiers_apart_;
+  if (!is_close) {
+    tiers.push_back(sample);
+  } else if (total(sample) > total(tiers.back())) {
+    tiers.back() = sample;
+  }
+}
+
+void Builder::OnText(TraceText text) {
+  switch (text.kind) {
+    case TextKind::kNote:
+      if (timeline_.notes.size() < kMostNotes) {
+        timeline_.notes.push_back(std::move(text));
+      }
+      return;
+    case TextKind::kRun:
+      timeline_.run = std::move(text.text);
+      return;
+    case TextKind::kProfile:
+      timeline_.profile = std::move(text.text);
+      return;
+    case TextKind::kPlan:
+      timeline_.plan = std::move(text.text);
+      timeline_.plans.push_back(text.time);
+      return;
+    case TextKind::kReport:
+      return;
+  }
+}
+
+// Of very many, the one of the peak stays.
+void Builder::KeepStep() {
+  if (!std::exchange(has_step_, false)) return;
+  const bool is_of_peak = step_.begin <= survey_.peak_time &&
+                          (step_.end == 0 || survey_.peak_time <= step_.end);
+  if (steps_seen_++ % steps_apart_ == 0 || is_of_peak) {
+    timeline_.steps.push_back(step_);
+  }
+}
+
+void Builder::MakeRows() {
+  for (auto& [name, row] : rows_) {
+    row.name = timeline_.names[name];
     const bool touched = row.drops + row.spills > 0 || NanosOfOurs(row) > 0;
-    if (touched) timeline.rows.push_back(std::move(row));
+    if (touched) timeline_.rows.push_back(std::move(row));
   }
   const auto key = [](const OpRow& row) {
     return std::tuple(-Count(row.dropped + row.spilled), -NanosOfOurs(row),
                       row.name);
   };
-  std::sort(timeline.rows.begin(), timeline.rows.end(),
+  std::sort(timeline_.rows.begin(), timeline_.rows.end(),
             [&](const OpRow& a, const OpRow& b) { return key(a) < key(b); });
 }
 
-Json RowToJson(const OpRow& row) {
-  Json json = {{"name", row.name},
-               {"drops", row.drops},
-               {"dropped", Count(row.dropped)},
-               {"spills", row.spills},
-               {"spilled", Count(row.spilled)}};
+void Builder::Finish() {
+  KeepStep();
+  curve_.Flush(keep_);
   for (int kind = 0; kind < kSpanKinds; ++kind) {
-    json[SpanKindName(static_cast<SpanKind>(kind))] = {
-        {"count", row.count[kind]},
-        {"nanos", row.nanos[kind]},
-        {"bytes", Count(row.bytes[kind])}};
+    timeline_.lanes[kind] = std::move(lanes_[kind]).Take();
   }
-  return json;
-}
-
-Json CurveToJson(const Timeline& timeline) {
-  Json times = Json::array();
-  for (const CurveSample& each : timeline.curve) {
-    times.push_back(each.time - timeline.begin);
+  for (auto& [number, block] : listed_) {
+    timeline_.blocks.push_back(std::move(block));
   }
-  Json kinds = Json::object();
-  for (int kind = 0; kind < kKinds; ++kind) {
-    Json& values = kinds[KindName(static_cast<Kind>(kind))] = Json::array();
-    for (const CurveSample& each : timeline.curve) {
-      values.push_back(Count(each.live[kind]));
-    }
-  }
-  return {{"time", std::move(times)}, {"live", std::move(kinds)}};
-}
-
-Json LanesToJson(const Timeline& timeline) {
-  Json lanes = Json::object();
-  for (int kind = 0; kind < kSpanKinds; ++kind) {
-    Json& lane = lanes[SpanKindName(static_cast<SpanKind>(kind))] =
-        Json::array();
-    for (const LaneSpan& each : timeline.lanes[kind]) {
-      lane.push_back({each.begin - timeline.begin, each.end - timeline.begin,
-                      each.name, each.count, Count(each.bytes)});
-    }
-  }
-  return lanes;
+  MakeRows();
 }
 
 }  // namespace
 
-Timeline MakeTimeline(const Trace& trace, int resolution) {
-  Timeline timeline;
-  FindExtent(trace, timeline);
-  const int64_t width =
-      std::max<int64_t>(1, (timeline.end - timeline.begin) / resolution);
-  timeline.curve = ThinOut(trace.curve, timeline.begin, width);
-  for (const CurveSample& each : timeline.curve) {
-    if (Total(each.live) > timeline.peak) {
-      timeline.peak = Total(each.live);
-      timeline.peak_time = each.time;
-    }
-  }
-  for (const StepRecord& step : trace.steps) {
-    timeline.peak = std::max(timeline.peak, step.peak);
-  }
-  for (int kind = 0; kind < kSpanKinds; ++kind) {
-    timeline.lanes[kind] = MakeLane(trace, static_cast<SpanKind>(kind), width);
-  }
-  timeline.steps = trace.steps;
-  timeline.budgets = trace.budgets;
-  for (const TraceText& text : trace.texts) {
-    if (text.kind == TextKind::kNote) timeline.notes.push_back(text);
-    if (text.kind == TextKind::kRun) timeline.run = text.text;
-  }
-  MakeRows(trace, timeline);
-  timeline.complete = trace.complete;
-  timeline.dropped_records = trace.dropped;
-  timeline.damage = trace.damage;
+absl::StatusOr<Timeline> MakeTimeline(const TraceSource& source,
+                                      const TimelineOptions& options) {
+  const auto survey = SurveyTimeline(source, options);
+  if (!survey.ok()) return survey.status();
+  Timeline timeline = {.begin = survey->begin,
+                       .end = survey->end,
+                       .events = survey->events,
+                       .peak = survey->peak,
+                       .peak_time = survey->peak_time,
+                       .peak_event = survey->peak_event,
+                       .detail_begin = survey->detail_begin,
+                       .detail_end = survey->detail_end};
+  Builder builder(*survey, options, timeline);
+  auto end = source(builder);
+  if (!end.ok()) return end.status();
+  builder.Finish();
+  timeline.complete = end->complete;
+  timeline.dropped_records = end->dropped;
+  timeline.damage = std::move(end->damage);
   return timeline;
-}
-
-std::string TimelineToJson(const Timeline& timeline) {
-  Json steps = Json::array();
-  for (const StepRecord& each : timeline.steps) {
-    steps.push_back({each.index, each.begin - timeline.begin,
-                     each.end == 0 ? -1 : each.end - timeline.begin,
-                     Count(each.peak)});
-  }
-  Json budgets = Json::array();
-  for (const BudgetChange& each : timeline.budgets) {
-    budgets.push_back(
-        {std::max<int64_t>(0, each.time - timeline.begin), Count(each.budget)});
-  }
-  Json notes = Json::array();
-  for (const TraceText& each : timeline.notes) {
-    notes.push_back({each.time - timeline.begin, each.text});
-  }
-  Json rows = Json::array();
-  for (const OpRow& each : timeline.rows) rows.push_back(RowToJson(each));
-  const Json run = Json::parse(timeline.run, nullptr, /*throw=*/false);
-  const Json json = {{"run", run.is_discarded() ? Json() : run},
-                     {"nanos", timeline.end - timeline.begin},
-                     {"peak", Count(timeline.peak)},
-                     {"peak_time", timeline.peak_time - timeline.begin},
-                     {"curve", CurveToJson(timeline)},
-                     {"lanes", LanesToJson(timeline)},
-                     {"steps", std::move(steps)},
-                     {"budgets", std::move(budgets)},
-                     {"notes", std::move(notes)},
-                     {"total", RowToJson(timeline.total)},
-                     {"rows", std::move(rows)},
-                     {"complete", timeline.complete},
-                     {"dropped_records", timeline.dropped_records},
-                     {"damage", timeline.damage}};
-  const std::string text =
-      json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  // "</script>" in a name would end the element the text is put into.
-  std::string safe;
-  safe.reserve(text.size());
-  for (const char c : text) {
-    if (c == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += c;
-    }
-  }
-  return safe;
 }
 
 }  // namespace ebbtide

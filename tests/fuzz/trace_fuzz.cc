@@ -2,12 +2,16 @@
 // read of them can be drawn and exported.
 #include <cstdint>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 
 #include "nlohmann/json.hpp"
 #include "profiler/chrome_trace.h"
+#include "profiler/snapshot.h"
 #include "profiler/timeline.h"
+#include "profiler/timeline_json.h"
 #include "profiler/trace.h"
+#include "profiler/trace_visitor.h"
 
 namespace ebbtide {
 namespace {
@@ -25,8 +29,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   const auto trace = ebbtide::ParseTrace(bytes, "fuzz");
   if (!trace.ok()) return 0;
-  const auto timeline = ebbtide::MakeTimeline(*trace, /*resolution=*/64);
-  ebbtide::Require(ebbtide::IsJson(ebbtide::TimelineToJson(timeline)));
-  ebbtide::Require(ebbtide::IsJson(ebbtide::ToChromeTrace(*trace)));
+  // It has been read whole, so it can be read again.
+  const auto source = [&bytes](ebbtide::TraceVisitor& visitor) {
+    return ebbtide::VisitTraceBytes(bytes, "fuzz", visitor);
+  };
+  const auto timeline = ebbtide::MakeTimeline(
+      source, {.points = 64, .detail = 16, .blocks = 16, .intervals = 64});
+  ebbtide::Require(timeline.ok() &&
+                   ebbtide::IsJson(ebbtide::TimelineToJson(*timeline)));
+  std::ostringstream chrome;
+  ebbtide::Require(ebbtide::WriteChromeTrace(source, chrome, 64).ok() &&
+                   ebbtide::IsJson(chrome.str()));
+  std::ostringstream snapshot;
+  ebbtide::WriteSnapshot(source, snapshot).IgnoreError();  // of version 1
   return 0;
 }

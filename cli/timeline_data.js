@@ -1,0 +1,218 @@
+// Unpacks the JSON in #data (profiler/timeline_json.h) and finds things in it.
+'use strict';
+
+const data = JSON.parse(document.getElementById('data').textContent);
+
+// Reads the numbers of a packed list.
+class Numbers {
+  constructor(packed) {
+    this.rows = packed.rows;
+    this.bytes = Uint8Array.from(atob(packed.data), (c) => c.charCodeAt(0));
+    this.at = 0;
+  }
+  next() {
+    let value = 0;
+    let scale = 1;
+    let byte;
+    do {
+      byte = this.bytes[this.at++];
+      value += (byte & 127) * scale;
+      scale *= 128;
+    } while (byte > 127);
+    return value % 2 ? -(value + 1) / 2 : value / 2;
+  }
+}
+
+// By column: time, event, total, and live[cause].
+function unpackCurve() {
+  const numbers = new Numbers(data.curve);
+  const columns = data.curve.causes.map(() => new Float64Array(numbers.rows));
+  const time = new Float64Array(numbers.rows);
+  const event = new Float64Array(numbers.rows);
+  const total = new Float64Array(numbers.rows);
+  const last = new Array(columns.length + 2).fill(0);
+  for (let row = 0; row < numbers.rows; ++row) {
+    for (let i = 0; i < last.length; ++i) last[i] += numbers.next();
+    time[row] = last[0];
+    event[row] = last[1];
+    for (let i = 0; i < columns.length; ++i) {
+      columns[i][row] = last[i + 2];
+      total[row] += last[i + 2];
+    }
+  }
+  const live = {};
+  data.curve.causes.forEach((cause, i) => { live[cause] = columns[i]; });
+  return {length: numbers.rows, time, event, total, live};
+}
+
+function unpackBlock(numbers, last) {
+  const next = () => numbers.next();
+  const block = {
+    number: last.number += next(),
+    begin: last.begin += next(),
+    beginTime: last.time += next(),
+  };
+  block.end = block.begin + next();
+  block.endTime = block.beginTime + next();
+  block.bytes = next();
+  block.causes = [];
+  let from = block.begin;
+  for (let count = next(); count > 0; --count) {
+    from += next();
+    block.causes.push([from, data.curve.causes[next()]]);
+  }
+  block.name = data.names[next()];
+  block.shape = data.names[next()];
+  block.unpackedBy = [];
+  for (let count = next(); count > 0; --count) {
+    block.unpackedBy.push(data.names[next()]);
+  }
+  const back = next();
+  block.value = back === 0 ? null : block.number - back;
+  const how = next();
+  block.evicted = null;
+  if (how > 0) {
+    block.how = how % 2 === 1 ? 'drop' : 'spill';
+    block.planned = how > 2;
+    block.evicted = block.begin + next();
+    const returned = next();
+    block.returned = returned === 0 ? Infinity : block.begin + returned;
+  }
+  return block;
+}
+
+function unpackBlocks() {
+  const numbers = new Numbers(data.blocks);
+  const last = {number: 0, begin: 0, time: 0};
+  return Array.from({length: numbers.rows}, () => unpackBlock(numbers, last));
+}
+
+function unpackLane(packed) {
+  const numbers = new Numbers(packed);
+  let begin = 0;
+  return Array.from({length: numbers.rows}, () => {
+    begin += numbers.next();
+    const end = begin + numbers.next();
+    const name = data.names[numbers.next()];
+    const count = numbers.next();
+    return {begin, end, name, count, bytes: numbers.next(),
+            value: numbers.next()};
+  });
+}
+
+function unpackTiers() {
+  const numbers = new Numbers(data.tiers);
+  let time = 0;
+  return Array.from({length: numbers.rows}, () => {
+    time += numbers.next();
+    return {time, host: numbers.next(), disk: numbers.next()};
+  });
+}
+
+const curve = unpackCurve();
+const blocks = unpackBlocks();
+const byNumber = new Map(blocks.map((block) => [block.number, block]));
+const tiers = unpackTiers();
+const lanes = {};
+for (const kind of Object.keys(data.lanes)) {
+  lanes[kind] = unpackLane(data.lanes[kind]);
+  // Ends of what is nested are not in order: how far any so far reaches.
+  let reach = 0;
+  lanes[kind].reach = lanes[kind].map(
+      (span) => (reach = Math.max(reach, span.end)));
+}
+
+// The first index of a growing list whose value is above `limit`.
+function firstAbove(list, limit) {
+  let low = 0;
+  let high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (list[middle] > limit) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+// Indices of points, coarser from level to level: of eight that follow each
+// other the first, the highest and the last.
+function makeLevels() {
+  let level = Uint32Array.from({length: curve.length}, (_, i) => i);
+  const levels = [level];
+  while (level.length > 2000) {
+    const coarser = [];
+    for (let i = 0; i < level.length; i += 8) {
+      const end = Math.min(i + 8, level.length);
+      let highest = i;
+      for (let j = i; j < end; ++j) {
+        if (curve.total[level[j]] > curve.total[level[highest]]) highest = j;
+      }
+      for (const j of new Set([i, highest, end - 1])) coarser.push(level[j]);
+    }
+    level = Uint32Array.from(coarser);
+    levels.push(level);
+  }
+  return levels;
+}
+const levels = makeLevels();
+
+// Points [first, last) at the finest level that has at most `most` of them.
+function pointsBetween(first, last, most) {
+  let chosen = [];
+  for (let i = levels.length - 1; i >= 0; --i) {
+    const from = firstAbove(levels[i], first - 1);
+    const to = firstAbove(levels[i], last - 1);
+    if (to - from > most && chosen.length) break;
+    chosen = levels[i].subarray(from, to);
+  }
+  return chosen;
+}
+
+// On the event axis an instant lies at the last event up to it.
+function eventOf(time) {
+  const after = firstAbove(curve.time, time);
+  return after === 0 ? 0 : curve.event[after - 1];
+}
+function timeOf(event) {
+  const after = firstAbove(curve.event, event);
+  return after === 0 ? 0 : curve.time[after - 1];
+}
+
+function causeAt(block, event) {
+  let found = block.causes[0][1];
+  for (const [from, cause] of block.causes) if (from <= event) found = cause;
+  return found;
+}
+
+// Who is alive from event `event` on, largest first, and whose bytes are
+// elsewhere.
+function holdersAt(event) {
+  const alive = [];
+  const away = [];
+  for (const block of blocks) {
+    if (block.begin > event) break;
+    if (block.end > event) {
+      alive.push(block);
+    } else if (block.evicted !== null && block.evicted <= event &&
+               event < block.returned && stepOfEvent(block.evicted) ===
+               stepOfEvent(event)) {
+      away.push(block);
+    }
+  }
+  const bySize = (a, b) => b.bytes - a.bytes || a.number - b.number;
+  return {alive: alive.sort(bySize), away: away.sort(bySize)};
+}
+
+const stepBegins = data.steps.map((step) => step[1]);
+function stepOfTime(time) { return firstAbove(stepBegins, time) - 1; }
+function stepOfEvent(event) { return stepOfTime(timeOf(event)); }
+
+const budget = data.budgets.length ? data.budgets.at(-1)[1] : null;
+function budgetAt(time) {
+  let found = null;
+  for (const [from, bytes] of data.budgets) if (from <= time) found = bytes;
+  return found;
+}
