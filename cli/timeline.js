@@ -238,8 +238,7 @@ function showBudgets() {
   const rows = points.map(([bytes, nanos]) => [bytes, nanos]);
   const widest = Math.max(rows.at(-1)[0], budget || 0) * 1.04;
   rows.push([widest, rows.at(-1)[1]]);
-  const mean = data.whole_steps ? data.steps_nanos / data.whole_steps : null;
-  const highest = Math.max(...rows.map(([, nanos]) => nanos), mean || 0);
+  const highest = Math.max(...rows.map(([, nanos]) => nanos));
   const here = Math.min(budget === null ? data.peak : budget, widest);
   const hereTime = points.filter(([bytes]) => bytes <= here).at(-1);
   budgets = new Dygraph(byId('budgets'), rows, {

@@ -42,7 +42,7 @@ function time(nanos) {
   if (Math.abs(nanos) >= 1e9) return short(nanos / 1e9) + ' s';
   if (Math.abs(nanos) >= 1e6) return short(nanos / 1e6) + ' ms';
   if (Math.abs(nanos) >= 1e3) return short(nanos / 1e3) + ' µs';
-  return nanos + ' ns';
+  return nanos === 0 ? '0' : nanos + ' ns';
 }
 
 const count = (number) => number.toLocaleString('en');

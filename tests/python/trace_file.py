@@ -1,0 +1,187 @@
+"""Reads traces by what DESIGN.md and profiler/trace_format.h say, slowly.
+
+It shares no code with the program: the tests compare the two.
+"""
+
+import dataclasses
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+KINDS = ["other", "parameters", "gradients", "optimizer", "saved", "scratch"]
+ALLOCATE, FREE, RETAG, FORGET = range(4)
+START, NAME, SPAN, STEP_BEGIN, STEP_END = 1, 2, 4, 5, 6
+BUDGET, EVICTION, TEXT, END, BLOCK, NOTE, TIER = 7, 8, 10, 11, 12, 13, 14
+
+
+@dataclasses.dataclass
+class Block:
+    bytes: int
+    kind: str
+    name: int
+
+
+@dataclasses.dataclass
+class Event:
+    """A change of live bytes, and what is alive after it."""
+
+    time: int
+    rest: int
+    by_kind: dict[str, int]
+    workspace: int
+    changed: int  # the block's number
+
+    @property
+    def live(self) -> int:
+        return sum(self.by_kind.values())
+
+
+@dataclasses.dataclass
+class Step:
+    index: int
+    begin: int
+    end: int
+    peak: int
+
+
+@dataclasses.dataclass
+class Tier:
+    time: int
+    host: int
+    disk: int
+
+
+class Fields:
+    """The fields of one record."""
+
+    def __init__(self, payload: bytes) -> None:
+        self._payload = payload
+        self._at = 1
+
+    def byte(self) -> int:
+        self._at += 1
+        return self._payload[self._at - 1]
+
+    def number(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.byte()
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        return (value >> 1) ^ -(value & 1)
+
+    def text(self) -> str:
+        length = self.number()
+        self._at += length
+        return self._payload[self._at - length : self._at].decode(errors="replace")
+
+
+def records(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Type and payload of each whole record."""
+    data = path.read_bytes()
+    magic, version = struct.unpack_from("<8sI", data)
+    assert (magic, version) == (b"EBBTIDE\n", 2)
+    at = 16
+    while at + 8 <= len(data):
+        (length,) = struct.unpack_from("<I", data, at)
+        payload = data[at + 8 : at + 8 + length]
+        if len(payload) < length:
+            return
+        yield payload[0], payload
+        at += 8 + length
+
+
+class Trace:
+    """The events, steps, tiers and names of a file."""
+
+    def __init__(self, path: Path, until: int | None = None) -> None:
+        """`until`: the number of the last event that is read."""
+        self.names: list[str] = []
+        self.events: list[Event] = []
+        self.steps: list[Step] = []
+        self.tiers: list[Tier] = []
+        self.spans: Counter[int] = Counter()  # by kind
+        self.evictions = 0
+        self.start = 0
+        self.complete = False
+        self.last = 0  # the last time that any record tells
+        self.alive: dict[int, Block] = {}  # after the last event
+        self._time = self._rest = self._blocks = 0
+        for kind, payload in records(path):
+            self._read(kind, Fields(payload))
+            if until is not None and len(self.events) > until:
+                break
+
+    def _clock(self, fields: Fields) -> int:
+        self._time += fields.number()
+        self.last = max(self.last, self._time)
+        return self._time
+
+    def _read(self, kind: int, fields: Fields) -> None:
+        if kind == START:
+            fields.number()
+            fields.number()
+            self.start = self._clock(fields)
+        elif kind == NAME:
+            self.names.append(fields.text())
+        elif kind == STEP_BEGIN:
+            self.steps.append(Step(fields.number(), self._clock(fields), 0, 0))
+        elif kind == STEP_END:
+            index, end, peak = fields.number(), self._clock(fields), fields.number()
+            assert self.steps[-1].index == index
+            self.steps[-1].end, self.steps[-1].peak = end, peak
+        elif kind == SPAN:
+            self.spans[fields.byte()] += 1
+            fields.number()
+            self._clock(fields)
+            self._clock(fields)
+        elif kind == BUDGET:
+            self._clock(fields)
+        elif kind == EVICTION:
+            self.evictions += 1
+            self._clock(fields)
+        elif kind == TEXT:
+            fields.byte()
+            fields.byte()
+            self._clock(fields)
+        elif kind == TIER:
+            self.tiers.append(
+                Tier(self._clock(fields), fields.number(), fields.number())
+            )
+        elif kind == BLOCK:
+            self._block(fields)
+        elif kind == END:
+            self.complete = True
+        else:
+            assert kind == NOTE, f"a record of type {kind}"
+
+    def _block(self, fields: Fields) -> None:
+        what = fields.byte()
+        time = self._clock(fields)
+        self._rest += fields.number()
+        number = -1
+        if what == ALLOCATE:
+            number = self._blocks
+            self._blocks += 1
+            size, kind = fields.number(), KINDS[fields.byte()]
+            self.alive[number] = Block(size, kind, fields.number() - 1)
+        elif what in (FREE, RETAG):
+            number = self._blocks - fields.number()
+            if what == FREE:
+                del self.alive[number]
+            else:
+                self.alive[number].kind = KINDS[fields.byte()]
+        else:
+            self.alive.clear()
+        by_kind = dict.fromkeys(KINDS, 0)
+        by_kind["other"] = self._rest
+        workspace = 0
+        for block in self.alive.values():
+            by_kind[block.kind] += block.bytes
+            if block.kind == "other" and block.name >= 0:
+                workspace += block.bytes
+        self.events.append(Event(time, self._rest, by_kind, workspace, number))
+
