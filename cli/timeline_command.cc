@@ -1,8 +1,10 @@
 // ebbtide timeline RUN.ebbtide -o OUT.{html,json,pickle}
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
@@ -68,16 +70,23 @@ Exit Write(const Arguments& arguments, const Format& format) {
     PrintError(absl::StrCat(arguments.input, ": ", damage,
                             "; what precedes it is shown"));
   }
-  std::ofstream out(arguments.output, std::ios::binary);
+  // What is there stays until the whole of the new file is.
+  const std::string part = arguments.output + ".part";
+  std::ofstream out(part, std::ios::binary);
   const absl::Status written = format.write(source, out);
+  out.close();
+  std::error_code error;
   if (!written.ok()) {
+    std::filesystem::remove(part, error);
     return ExitFor(
         absl::Status(written.code(),
                      absl::StrCat(arguments.input, ": ", written.message())));
   }
-  if (!out.flush()) {
-    return ExitFor(absl::ErrnoToStatus(
-        errno, absl::StrCat(arguments.output, ": cannot write")));
+  if (out) std::filesystem::rename(part, arguments.output, error);
+  if (!out || error) {
+    return ExitFor(
+        absl::ErrnoToStatus(error ? error.value() : errno,
+                            absl::StrCat(arguments.output, ": cannot write")));
   }
   return Exit::kDone;
 }

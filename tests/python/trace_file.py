@@ -12,7 +12,8 @@ from pathlib import Path
 KINDS = ["other", "parameters", "gradients", "optimizer", "saved", "scratch"]
 ALLOCATE, FREE, RETAG, FORGET = range(4)
 START, NAME, SPAN, STEP_BEGIN, STEP_END = 1, 2, 4, 5, 6
-BUDGET, EVICTION, TEXT, END, BLOCK, NOTE, TIER = 7, 8, 10, 11, 12, 13, 14
+BUDGET, EVICTION, TEXT, END = 7, 8, 10, 11
+BLOCK, NOTE, TIER, DETAIL_END = 12, 13, 14, 15
 
 
 @dataclasses.dataclass
@@ -107,6 +108,7 @@ class Trace:
         self.evictions = 0
         self.start = 0
         self.complete = False
+        self.detail_end = 0
         self.last = 0  # the last time that any record tells
         self.alive: dict[int, Block] = {}  # after the last event
         self._time = self._rest = self._blocks = 0
@@ -153,6 +155,8 @@ class Trace:
             )
         elif kind == BLOCK:
             self._block(fields)
+        elif kind == DETAIL_END:
+            self.detail_end = self._clock(fields)
         elif kind == END:
             self.complete = True
         else:
