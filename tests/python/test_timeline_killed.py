@@ -18,7 +18,7 @@ TRAINING = """
 import time, torch
 torch.set_num_threads(1)
 model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(6)])
-x = torch.randn(256, 256)
+x = torch.randn(1024, 256)
 while True:
     model.zero_grad()
     model(x).sigmoid().mean().backward()
@@ -70,7 +70,7 @@ def check(seconds: float, budget: str | None, folder: Path) -> None:
 
 def moments(count: int) -> list[tuple[float, str | None]]:
     rng = random.Random(9)
-    budgets = [None, "5MiB"]
+    budgets = [None, "8MiB"]
     return [(rng.uniform(0.0, 2.5), budgets[i % 2]) for i in range(count)]
 
 
