@@ -44,7 +44,7 @@ void Ledger::Enter(const void* block, Bytes bytes, Kind kind) {
   std::lock_guard lock(mutex_);
   Entry& entry = blocks_[block] = {.bytes = bytes, .kind = kind};
   if (const Observer* const observer = observer_) {
-    entry.number = observer->on_enter(bytes, kind, live());
+    entry.number = observer->on_enter(block, bytes, kind, live());
   }
 }
 

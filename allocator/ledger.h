@@ -96,7 +96,7 @@ class Ledger {
   // live bytes then. It must not call the ledger.
   struct Observer {
     // Returns a number >= 0 for the block, or -1: not to be told of it again.
-    int64_t (*on_enter)(Bytes bytes, Kind kind, Bytes live);
+    int64_t (*on_enter)(const void* block, Bytes bytes, Kind kind, Bytes live);
     void (*on_retag)(int64_t number, Kind kind, Bytes live);
     void (*on_give)(int64_t number, Bytes bytes, Bytes live);
   };

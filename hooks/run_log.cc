@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "hooks/device.h"
 #include "hooks/tape.h"
+#include "profiler/optimizer_blocks.h"
 #include "profiler/trace_writer.h"
 
 namespace ebbtide {
@@ -20,16 +21,24 @@ TraceWriter* writer = nullptr;  // leaked: other threads may still write
 
 std::atomic<Ledger*> sampled = nullptr;
 
+OptimizerBlocks* optimizer_blocks = nullptr;  // as the writer
+std::atomic<bool> in_pass = false;            // forward or backward
+
 // Read at every large allocation; see hooks/thread_flag.h.
 [[gnu::tls_model("initial-exec")]] thread_local int op_here = RunLog::kNoName;
 
 constexpr Ledger::Observer kObserver = {
     .on_enter =
-        [](Bytes bytes, Kind kind, Bytes live) {
+        [](const void* block, Bytes bytes, Kind kind, Bytes live) {
           if (bytes < Bytes{static_cast<int64_t>(LeastManaged())}) {
             return kNoBlock;
           }
-          return writer->Allocate(NowNanos(), bytes, kind, op_here, live);
+          const int64_t number =
+              writer->Allocate(NowNanos(), bytes, kind, op_here, live);
+          const bool may_be_state = !in_pass && op_here == RunLog::kNoName &&
+                                    kind == Kind::kOther && number != kNoBlock;
+          if (may_be_state) optimizer_blocks->Add({number, block}, bytes);
+          return number;
         },
     .on_retag =
         [](int64_t number, Kind kind, Bytes live) {
@@ -38,6 +47,7 @@ constexpr Ledger::Observer kObserver = {
     .on_give =
         [](int64_t number, Bytes bytes, Bytes live) {
           writer->Free(NowNanos(), number, bytes, live);
+          optimizer_blocks->Remove(number);
         },
 };
 
@@ -62,6 +72,7 @@ absl::Status RunLog::Open(const std::string& path, Bytes max_size) {
   auto opened = TraceWriter::Open(path, {.max_size = max_size});
   if (!opened.ok()) return opened.status();
   writer = opened->release();
+  optimizer_blocks = new OptimizerBlocks;
   is_open_ = true;
   AddText(TextKind::kRun, RunText());
   SampleFrom(&Device::Get().ledger(0));
@@ -91,7 +102,28 @@ int RunLog::EnterOp(absl::string_view name) {
 void RunLog::LeaveOp() { op_here = kNoName; }
 
 void RunLog::BeginStep(int64_t index) {
-  if (is_open_) writer->BeginStep(index, NowNanos());
+  if (!is_open_) return;
+  writer->BeginStep(index, NowNanos());
+  in_pass = true;
+  for (const auto& block : optimizer_blocks->BeginStep()) {
+    Ledger& ledger = *sampled;
+    if (ledger.NumberOf(block.address) == block.number) {
+      ledger.Retag(block.address, Kind::kOptimizer);
+    }
+  }
+}
+
+void RunLog::EndPass() {
+  in_pass = false;
+  LeaveOp();
+}
+
+void RunLog::Tag(const void* data, Kind kind) {
+  Ledger& ledger = *sampled;
+  ledger.Retag(data, kind);
+  if (kind == Kind::kParameter) {
+    optimizer_blocks->NoteParameter(ledger.SizeOf(data));
+  }
 }
 
 void RunLog::EndStep(int64_t index, Bytes peak) {
@@ -182,6 +214,8 @@ void RunLog::AfterForkInParent() {
 
 void RunLog::AfterForkInChild() {
   if (!is_open_) return;
+  // Locks of ours may be held by threads that the child does not have.
+  sampled.load()->SetObserver(nullptr);
   writer->AfterForkInChild();
   is_open_ = false;
 }

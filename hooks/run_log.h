@@ -38,6 +38,8 @@ class RunLog {
   void LeaveOp();
 
   void BeginStep(int64_t index);
+  // The forward and backward pass of the step is over.
+  void EndPass();
   void EndStep(int64_t index, Bytes peak);
   void SetBudget(Bytes budget);
   // Of the value that the block at `data` holds, or held first.
@@ -46,6 +48,9 @@ class RunLog {
                Bytes bytes, int64_t value);
   // Of an op or a stage that EnterOp has numbered.
   void AddOp(SpanKind kind, int name, int64_t begin);
+  // What the block at `data` is there for, with a file only: it is told in the
+  // trace, and plans do not look at it.
+  void Tag(const void* data, Kind kind);
   void AddTier(Bytes host, Bytes disk);
   void AddText(TextKind kind, std::string text);
 

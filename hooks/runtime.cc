@@ -39,8 +39,7 @@ std::chrono::milliseconds Patience() {
 void TagParameters() {
   const auto tag = [](const at::Tensor& tensor, Kind kind) {
     if (!IsPlainTensor(tensor) || IsAway(tensor.storage())) return;
-    const c10::Storage& bytes = tensor.storage();
-    Device::Get().ledger(Device::IndexOf(bytes)).Retag(bytes.data(), kind);
+    RunLog::Global().Tag(tensor.storage().data(), kind);
   };
   const auto* nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
   if (nodes == nullptr) return;
@@ -245,7 +244,7 @@ void Runtime::EndPair() {
   if (!in_pair_) return;
   in_pair_ = false;
   if (in_backward_) watch_.EndBackward();
-  RunLog::Global().LeaveOp();
+  RunLog::Global().EndPass();
   in_backward_ = false;
   if (steady_run_ != nullptr) EndSteadyPair();
   EndPlanRun();

@@ -125,7 +125,7 @@ TEST(LedgerTest, AnObserverIsToldOfTheBlocksThatItHasNumbered) {
   told = &lines;
   static constexpr Ledger::Observer kObserver = {
       .on_enter =
-          [](Bytes bytes, Kind kind, Bytes live) {
+          [](const void* /*block*/, Bytes bytes, Kind kind, Bytes live) {
             told->push_back(
                 Told("enter", Count(bytes), static_cast<int>(kind), live));
             return bytes < Bytes{10} ? -1 : Count(bytes);
