@@ -29,10 +29,10 @@ class Row {
 
   // In the order of their ends. False where it would overlap with another.
   bool Takes(const Span& span) {
-    while (!outer_.empty() && outer_.back().first >= span.begin) {
-      outer_.pop_back();
-    }
-    if (!outer_.empty() && outer_.back().second > span.begin) return false;
+    size_t before = outer_.size();
+    while (before > 0 && outer_[before - 1].first >= span.begin) --before;
+    if (before > 0 && outer_[before - 1].second > span.begin) return false;
+    outer_.resize(before);
     outer_.emplace_back(span.begin, span.end);
     // What lies far back is one span for those that would reach so far.
     if (outer_.size() > kMost) {
@@ -156,7 +156,7 @@ class ChromeWriter final : public TraceVisitor {
       absl::StrAppend(&args, cause == 0 ? "\"" : ",\"", CauseName(cause),
                       "\":", Count(point.live[cause]));
     }
-    Add('C', "\"device\"", point.time, kSteps,
+    Add('C', "\"live bytes\"", point.time, kSteps,
         absl::StrCat(",\"args\":{", args, "}"));
   }
   int RowFor(const Span& span);

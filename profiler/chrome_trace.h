@@ -19,7 +19,7 @@ namespace ebbtide {
 // Reads the source twice. Errors: those of the source; `out` is for the caller
 // to look at.
 absl::Status WriteChromeTrace(const TraceSource& source, std::ostream& out,
-                              int points = 1'000'000);
+                              int points = 250'000);
 
 }  // namespace ebbtide
 

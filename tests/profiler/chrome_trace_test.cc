@@ -57,8 +57,8 @@ TEST(ChromeTraceTest, EverythingHasAnEventAtItsTime) {
   // A step without an end is left out.
   EXPECT_EQ(by_phase["X"][0]["name"], "step 7");
   ASSERT_EQ(by_phase["C"].size(), 2);
-  EXPECT_EQ(by_phase["C"][0]["args"]["budget"], 1 << 20);
-  EXPECT_EQ(by_phase["C"][1]["args"]["parameters"], 2);
+  EXPECT_EQ(by_phase["C"][0]["args"]["parameters"], 2);
+  EXPECT_EQ(by_phase["C"][1]["args"]["budget"], 1 << 20);
   ASSERT_EQ(by_phase["i"].size(), 1);
   EXPECT_EQ(by_phase["i"][0]["cat"], "spill");
   EXPECT_EQ(by_phase["i"][0]["tid"], copy["tid"]);
