@@ -4,12 +4,14 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "planner/json_reader.h"
-#include "profiler/trace.h"
 #include "profiler/trace_format.h"
+#include "profiler/trace_visitor.h"
 
 namespace ebbtide {
 
@@ -40,13 +42,29 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
 
 namespace {
 
+// Without reading all of it: traces are long.
+bool IsTrace(const std::string& path) {
+  const absl::string_view magic = trace_format::kMagic;
+  std::string head(magic.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  return file.read(head.data(), static_cast<std::streamsize>(head.size())) &&
+         head == magic;
+}
+
 // The profile of a recorded run; of several signatures, the last one's.
-absl::StatusOr<std::string> ProfileOf(const std::string& path) {
-  const absl::StatusOr<Trace> trace = ReadTrace(path);
-  if (!trace.ok()) return trace.status();
-  for (auto text = trace->texts.rbegin(); text != trace->texts.rend(); ++text) {
-    if (text->kind == TextKind::kProfile) return text->text;
+class LastProfile final : public TraceVisitor {
+ public:
+  void OnText(TraceText text) override {
+    if (text.kind == TextKind::kProfile) profile = std::move(text.text);
   }
+  std::string profile;
+};
+
+absl::StatusOr<std::string> ProfileOf(const std::string& path) {
+  LastProfile last;
+  const auto end = VisitTrace(path, last);
+  if (!end.ok()) return end.status();
+  if (!last.profile.empty()) return std::move(last.profile);
   return absl::InvalidArgumentError(absl::StrCat(
       path,
       ": expected a run with a repeated step: there is no profile in it"));
@@ -68,9 +86,8 @@ absl::StatusOr<bool> IsTrace(const std::string& path) {
 }
 
 absl::StatusOr<Input> ReadInput(const std::string& path) {
-  absl::StatusOr<std::string> text = ReadFile(path);
-  if (!text.ok()) return text.status();
-  if (absl::StartsWith(*text, trace_format::kMagic)) text = ProfileOf(path);
+  const absl::StatusOr<std::string> text =
+      IsTrace(path) ? ProfileOf(path) : ReadFile(path);
   if (!text.ok()) return text.status();
   absl::StatusOr<nlohmann::json> json = ParseJson(*text, path);
   if (!json.ok()) return json.status();

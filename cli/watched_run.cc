@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -20,7 +19,7 @@
 #include "absl/time/time.h"
 #include "cli/input.h"
 #include "cli/launch.h"
-#include "profiler/trace.h"
+#include "profiler/trace_visitor.h"
 
 namespace ebbtide {
 namespace {
@@ -143,21 +142,19 @@ class Group {
   siginfo_t end_ = {};
 };
 
-struct Progress {
+struct Progress final : TraceVisitor {
+  void OnStepEnd(const StepRecord& /*step*/) override { ++steps; }
+  void OnText(TraceText text) override {
+    has_profile = has_profile || text.kind == TextKind::kProfile;
+  }
+
   int64_t steps = 0;
   bool has_profile = false;
 };
 
 Progress ProgressOf(const std::string& path) {
   Progress progress;
-  const absl::StatusOr<Trace> trace = ReadTrace(path);
-  if (!trace.ok()) return progress;  // not there yet
-  progress.steps =
-      std::count_if(trace->steps.begin(), trace->steps.end(),
-                    [](const StepRecord& step) { return step.end > 0; });
-  progress.has_profile = std::any_of(
-      trace->texts.begin(), trace->texts.end(),
-      [](const TraceText& text) { return text.kind == TextKind::kProfile; });
+  VisitTrace(path, progress).IgnoreError();  // it may not be there yet
   return progress;
 }
 
