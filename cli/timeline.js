@@ -121,15 +121,33 @@ function describe(block) {
 
 const MOST_ROWS = 200;
 
-function holderRow(body, block, cause, why) {
-  const line = element(body, 'tr');
-  line.dataset.block = block.number;
-  element(line, 'td', size(block.bytes)).dataset.bytes = block.bytes;
-  const what = element(line, 'td');
-  element(what, 'i').style.background =
-      cause ? colour(cause) : 'transparent';
-  what.append(describe(block));
-  element(line, 'td', why);
+// Blocks that read alike are one row.
+function holderRows(body, holders) {
+  const rows = new Map();
+  for (const {block, cause, why} of holders) {
+    const what = describe(block);
+    const key = [block.bytes, cause, what, why].join('|');
+    const row = rows.get(key);
+    if (row) {
+      ++row.count;
+    } else {
+      rows.set(key, {bytes: block.bytes, cause, what, why, count: 1});
+    }
+  }
+  const shown = [...rows.values()].slice(0, MOST_ROWS);
+  for (const row of shown) {
+    const line = element(body, 'tr');
+    line.dataset.bytes = row.bytes;
+    line.dataset.count = row.count;
+    line.dataset.cause = row.cause;
+    element(line, 'td', size(row.bytes));
+    const what = element(line, 'td');
+    element(what, 'i').style.background =
+        row.cause === 'away' ? 'transparent' : colour(row.cause);
+    what.append((row.count > 1 ? row.count + ' × ' : '') + row.what);
+    element(line, 'td', row.why);
+  }
+  return shown.reduce((sum, row) => sum + row.count * row.bytes, 0);
 }
 
 // Who is alive at a point of the curve.
@@ -146,25 +164,19 @@ function select(point) {
       (limit === null ? '' : ', headroom ' + size(limit - total));
   const body = byId('alive-rows');
   body.textContent = '';
-  for (const block of alive.slice(0, MOST_ROWS)) {
+  const shown = holderRows(body, alive.map((block) => {
     const cause = causeAt(block, event);
-    holderRow(body, block, cause, reason(block, cause, event));
-  }
-  let listed = 0;
-  for (const block of alive) listed += block.bytes;
-  const shown = alive.slice(0, MOST_ROWS).reduce((sum, b) => sum + b.bytes, 0);
+    return {block, cause, why: reason(block, cause, event)};
+  }));
   const rest = element(body, 'tr', undefined, 'rest');
   element(rest, 'td', size(total - shown)).dataset.bytes = total - shown;
-  element(rest, 'td',
-          alive.length > MOST_ROWS ?
-              'in ' + count(alive.length - MOST_ROWS) +
-              ' smaller blocks, and in those that are not listed' :
-              'in blocks too small or too brief to be listed');
-  element(rest, 'td', '');
-  for (const block of away.slice(0, MOST_ROWS)) {
-    holderRow(body, block, null, block.how === 'drop' ?
-        'dropped: will be made again' : 'away, in a slower tier');
-  }
+  element(rest, 'td', 'in blocks that are not listed');
+  element(rest, 'td', 'small or brief, or there before the trace');
+  holderRows(body, away.map((block) => ({
+    block, cause: 'away',
+    why: block.how === 'drop' ? 'dropped: will be made again' :
+        'in a slower tier',
+  })));
   showLegend(point);
   redraw();
 }

@@ -153,13 +153,18 @@ function eachVisible(lane, chart, draw) {
 
 function drawStalls(pen, chart) {
   const area = chart.getArea();
+  const found = [];
+  eachVisible(lanes.stall, chart, (x, width) => found.push([x, width]));
   pen.fillStyle = colour('stall');
-  eachVisible(lanes.stall, chart, (x, width) => {
-    pen.globalAlpha = 0.12;
-    pen.fillRect(x, area.y, width, area.h);
-    pen.globalAlpha = 1;
+  for (const [x, width] of found) {
     pen.fillRect(x, area.y + area.h - 4, width, 4);
-  });
+  }
+  // A band for each would hide the curve where there are many.
+  pen.globalAlpha = 0.12;
+  for (const [x, width] of found.length < 60 ? found : []) {
+    pen.fillRect(x, area.y, width, area.h);
+  }
+  pen.globalAlpha = 1;
 }
 
 function drawLine(pen, chart, points, style, dash) {
@@ -192,15 +197,20 @@ function drawBudget(pen, chart) {
   });
 }
 
-// What a step without ebbtide would take, at each step's own pace.
+// What each step would take without ebbtide, and with the plan, at the step's
+// own pace.
 function drawUnmanaged(pen, chart) {
   const steps = visibleSteps(chart);
   if (!view.unmanaged || steps.length > 200) return;
-  for (const [, begin, end] of steps) {
-    const points = data.plan.unmanaged.map(
-        ([at, bytes]) => [place(begin + at * (end - begin)), bytes]);
-    if (points.length) points.push([place(end), points.at(-1)[1]]);
-    drawLine(pen, chart, points, colour('ink'), [2, 2]);
+  for (const step of steps) {
+    const [from, to] = passOf(step);
+    for (const [list, dash] of [['unmanaged', [2, 2]], ['planned', []]]) {
+      const points = data.plan[list].map(
+          ([at, bytes]) => [place(from + at * (to - from)), bytes]);
+      if (!points.length) continue;
+      points.push([place(step[2]), points.at(-1)[1]]);
+      drawLine(pen, chart, points, colour('ink'), dash);
+    }
   }
 }
 

@@ -19,7 +19,7 @@ function showTiers(range) {
     stepPlot: true,
     fillAlpha: 0.8,
     strokeWidth: 0.5,
-    valueRange: [0, 1.15 * most],
+    valueRange: [0, 1.6 * most],
     dateWindow: range,
     legend: 'never',
     interactionModel: {},
@@ -280,5 +280,8 @@ showBudgets();
 listen();
 if (curve.length) select(peakPoint());
 else showLegend();
-// For scripts that look at the page.
-window.timeline = {view, select, show, pointAt};
+// For scripts that look at the page. `painted`: milliseconds to the first frame.
+window.timeline = {view, select, show, pointAt, painted: null};
+requestAnimationFrame(() => setTimeout(() => {
+  window.timeline.painted = performance.now();
+}, 0));

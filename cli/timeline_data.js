@@ -118,6 +118,7 @@ for (const kind of Object.keys(data.lanes)) {
   lanes[kind] = unpackLane(data.lanes[kind]);
   // Ends of what is nested are not in order: how far any so far reaches.
   let reach = 0;
+  lanes[kind].begins = lanes[kind].map((span) => span.begin);
   lanes[kind].reach = lanes[kind].map(
       (span) => (reach = Math.max(reach, span.end)));
 }
@@ -209,6 +210,17 @@ function holdersAt(event) {
 const stepBegins = data.steps.map((step) => step[1]);
 function stepOfTime(time) { return firstAbove(stepBegins, time) - 1; }
 function stepOfEvent(event) { return stepOfTime(timeOf(event)); }
+
+// When forward and backward of a step begin and end, as far as ops tell.
+function passOf([, begin, end]) {
+  const {forward, backward} = lanes;
+  const first = firstAbove(forward.begins, begin - 1);
+  const last = firstAbove(backward.begins, end) - 1;
+  if (first === forward.length || last < 0) return [begin, end];
+  const from = forward[first].begin;
+  const to = Math.min(backward.reach[last], end);
+  return begin <= from && from < to ? [from, to] : [begin, end];
+}
 
 const budget = data.budgets.length ? data.budgets.at(-1)[1] : null;
 function budgetAt(time) {

@@ -18,8 +18,7 @@ constexpr size_t kMostPoints = 4000;
 // unmanaged one. Of instants that are drawn as one, the highest.
 std::vector<PlanComparison::Point> PointsOf(const Profile& profile,
                                             const Simulation& simulation) {
-  const double whole =
-      std::max(1.0, BaseTime(profile) + std::max(0.0, profile.tail_time));
+  const double whole = std::max(1.0, BaseTime(profile));
   const size_t ops = profile.ops.size();
   const size_t group = simulation.curve.size() / kMostPoints + 1;
   std::vector<PlanComparison::Point> points;

@@ -12,8 +12,9 @@
 namespace ebbtide {
 
 struct PlanComparison {
-  // Live bytes of a step by the profile: from `at`, a share of the step's time,
-  // on. Unmanaged, and under the plan in force last (empty without one).
+  // Live bytes of a step by the profile: from `at`, a share of the time that
+  // forward and backward take, on. Unmanaged, and under the plan in force last
+  // (empty without one).
   struct Point {
     double at = 0;
     Bytes live{};

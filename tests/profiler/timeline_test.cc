@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -114,6 +117,73 @@ TEST(TimelineTest, RowsAddUpToTheTotalAndOrderByWhatWasEvicted) {
   EXPECT_EQ(timeline.total.dropped, Bytes{100});
   EXPECT_EQ(timeline.total.spilled, Bytes{300});
   EXPECT_EQ(timeline.total.nanos[static_cast<int>(SpanKind::kForward)], 20);
+}
+
+// A saved tensor that a plan drops and makes again, and a parameter.
+Trace TraceOfBlocks() {
+  using What = BlockEvent::What;
+  Trace trace;
+  trace.names = {"addmm", "Float [4]", "AddmmBackward0"};
+  trace.blocks = {
+      {What::kAllocate, 10, 0, Bytes{100}, Kind::kOther, -1, Bytes{1}},
+      {What::kRetag, 20, 0, {}, Kind::kParameter, -1, Bytes{1}},
+      {What::kAllocate, 30, 1, Bytes{50}, Kind::kOther, 0, Bytes{1}},
+      {What::kRetag, 40, 1, {}, Kind::kSaved, -1, Bytes{1}},
+      {What::kFree, 60, 1, {}, Kind::kOther, -1, Bytes{1}},
+      {What::kAllocate, 80, 2, Bytes{50}, Kind::kScratch, -1, Bytes{1}}};
+  trace.evictions = {{50, 0, Bytes{50}, Eviction::How::kDrop, 1, true}};
+  trace.notes = {{BlockNote::What::kShape, 1, 1, kNoBlock},
+                 {BlockNote::What::kUnpackedBy, 1, 2, kNoBlock},
+                 {BlockNote::What::kUnpackedBy, 1, 2, kNoBlock},
+                 {BlockNote::What::kReturns, 2, -1, 1}};
+  return trace;
+}
+
+TEST(TimelineTest, ABlockTellsOfItsCausesAndItsValueOfItsFate) {
+  const Timeline timeline = MustMake(TraceOfBlocks());
+  constexpr int kParameter = static_cast<int>(Kind::kParameter);
+  constexpr int kSaved = static_cast<int>(Kind::kSaved);
+  using Causes = std::vector<std::pair<int64_t, int>>;
+  ASSERT_EQ(timeline.blocks.size(), 3);
+  const auto& [parameter, saved, again] =
+      std::tie(timeline.blocks[0], timeline.blocks[1], timeline.blocks[2]);
+  EXPECT_EQ(parameter.causes, (Causes{{0, 0}, {1, kParameter}}));
+  EXPECT_EQ(parameter.end, 6);  // alive at the end
+  EXPECT_EQ(saved.causes, (Causes{{2, kWorkspace}, {3, kSaved}}));
+  EXPECT_EQ(saved.begin, 2);
+  EXPECT_EQ(saved.end, 4);
+  EXPECT_EQ(saved.end_time, 60);
+  EXPECT_EQ(timeline.names[saved.name], "addmm");
+  EXPECT_EQ(timeline.names[saved.shape], "Float [4]");
+  EXPECT_EQ(saved.unpacked_by, std::vector<int>{2});
+  EXPECT_EQ(saved.evicted, 4);  // between the fourth event and the fifth
+  EXPECT_TRUE(saved.planned);
+  EXPECT_EQ(saved.returned, 6);
+  EXPECT_EQ(again.value, 1);
+  // Working memory is told apart from what else is other.
+  EXPECT_EQ(timeline.curve[2].live[kWorkspace], Bytes{50});
+  EXPECT_EQ(timeline.curve[2].live[0], Bytes{1});
+}
+
+TEST(TimelineTest, OfManyBlocksThoseThatCoverMostStayAndAllAroundThePeak) {
+  using What = BlockEvent::What;
+  Trace trace;
+  int64_t time = 0;
+  const auto live_for = [&](int64_t block, int64_t bytes, int64_t nanos) {
+    trace.blocks.push_back({What::kAllocate, time, block, Bytes{bytes}});
+    trace.blocks.push_back({What::kFree, time += nanos, block});
+  };
+  for (int64_t i = 0; i < 1000; ++i) {
+    live_for(i, i == 700 ? 100 : 10, i == 300 ? 1'000'000 : 5);
+  }
+  const Timeline timeline = MustMake(trace, {.detail = 8, .blocks = 3});
+  std::vector<int64_t> numbers;
+  for (const TimelineBlock& block : timeline.blocks) {
+    numbers.push_back(block.number);
+  }
+  EXPECT_EQ(timeline.peak_event, 1400);
+  EXPECT_THAT(numbers, testing::IsSupersetOf({300, 698, 699, 700, 701, 702}));
+  EXPECT_LE(numbers.size(), 8);
 }
 
 TEST(TimelineTest, AnEmptyTraceGivesAnEmptyTimeline) {
