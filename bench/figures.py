@@ -2,7 +2,7 @@
 
 Each figure is an SVG beside the JSON file it is drawn from, in bench/figures.
 Equal data give equal bytes. With --record the jobs run again and the data are
-written anew.
+written anew, and the page of `ebbtide timeline` is photographed in Chromium.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 import harness
+from browser import browser
 from harness import MIB
 
 FOLDER = harness.ROOT / "bench" / "figures"
@@ -88,6 +89,26 @@ def record() -> None:
     }
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / "gpt.json").write_text(json.dumps(data) + "\n")
+    photograph()
+
+
+def photograph() -> None:
+    """The page of the managed job: all of it in light, the peak's step in dark."""
+    harness.progress("gpt, its page")
+    with tempfile.TemporaryDirectory() as folder:
+        trace, page = Path(folder) / "run.ebbtide", Path(folder) / "run.html"
+        harness.managed(JOB, BUDGET, record_to=trace)
+        command = [str(harness.EBBTIDE), "timeline", str(trace), "-o", str(page)]
+        subprocess.run(command, check=True)
+        with browser() as tab:
+            tab.size(1280, 900)
+            for name, scheme in (("timeline", "light"), ("timeline-dark", "dark")):
+                tab.prefer(scheme)
+                tab.open(page)
+                if scheme == "dark":
+                    tab.press("u")
+                    tab.press("p")
+                tab.screenshot(FOLDER / f"{name}.png")
 
 
 def draw(data: dict[str, Any], out: Path) -> None:

@@ -44,25 +44,28 @@ def test_the_page_holds_the_run_and_loads_nothing(trace: Path, tmp_path: Path) -
 TRAINING = """
 import torch
 model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Linear(256, 256))
+optimizer = torch.optim.AdamW(model.parameters())
 x = torch.randn(256, 256)
-for _ in range(4):
+for _ in range(6):
     model.zero_grad()
     model(x).sigmoid().mean().backward()
+    optimizer.step()
     x = x * 2  # the curve has a point where bytes come or go
 """
 
 
-def test_the_curve_tells_parameters_gradients_and_saved_tensors_apart(
+def test_the_curve_tells_weights_optimizer_and_saved_tensors_apart(
     tmp_path: Path,
 ) -> None:
     trace = tmp_path / "run.ebbtide"
     done = run([PROGRAM, "run", f"--record={trace}", "--", PYTHON, "-c", TRAINING])
     assert done.returncode == 0, done.stderr
     events = json.loads(timeline(trace, tmp_path / "out.json"))["traceEvents"]
-    curve = [event["args"] for event in events if event["name"] == "device"]
+    curve = [event["args"] for event in events if event["name"] == "live bytes"]
     most = {kind: max(at[kind] for at in curve) for kind in curve[0]}
     weights = 2 * 256 * 256 * 4  # biases are small blocks, which are other
     assert most["parameters"] == most["gradients"] == weights
+    assert most["optimizer"] == 2 * weights
     assert most["saved"] == weights  # what each layer leaves, but the second's
 
 

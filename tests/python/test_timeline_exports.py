@@ -74,7 +74,7 @@ class ChromeTrace:
         """Slices of a thread lie in each other or beside each other."""
         for row in self.slices.values():
             spans = sorted(
-                ((nanos(s["ts"]), -nanos(s["ts"]) - nanos(s["dur"])) for s in row)
+                (nanos(s["ts"]), -nanos(s["ts"]) - nanos(s["dur"])) for s in row
             )
             open_ends: list[int] = []
             for begin, negative_end in spans:
@@ -128,7 +128,7 @@ def test_the_chrome_trace_is_one_that_perfetto_reads(trace: Path) -> None:
 
 def test_its_counters_and_slices_are_those_of_the_trace(trace: Path) -> None:
     chrome, whole = ChromeTrace(export(trace, ".json")), Trace(trace)
-    device = [event for event in chrome.phase("C") if event["name"] == "device"]
+    device = [event for event in chrome.phase("C") if event["name"] == "live bytes"]
     assert len(device) == len(whole.events)
     for counter, event in zip(device, whole.events, strict=True):
         expected = {**event.by_kind, "workspace": event.workspace}

@@ -86,13 +86,16 @@ def test_it_draws_without_an_error_and_asks_for_nothing(shown: Page) -> None:
 
 def rows_of(page: Page) -> tuple[Counter[int], int]:
     """The bytes of the listed blocks, and those of the rest."""
-    listed: list[int] = page.run(
-        "[...document.querySelectorAll('#alive-rows tr[data-block] td:first-child')]"
-        ".filter((cell) => cell.nextSibling.firstChild.style.background"
-        " !== 'transparent').map((cell) => +cell.dataset.bytes)"
+    rows: list[list[int]] = page.run(
+        "[...document.querySelectorAll('#alive-rows tr[data-count]')]"
+        ".filter((row) => row.dataset.cause !== 'away')"
+        ".map((row) => [+row.dataset.bytes, +row.dataset.count])"
     )
+    listed: Counter[int] = Counter()
+    for size, count in rows:
+        listed[size] += count
     rest = page.run("+document.querySelector('#alive-rows .rest td').dataset.bytes")
-    return Counter(listed), int(rest)
+    return listed, int(rest)
 
 
 def click_at_event(page: Page, event: int) -> None:

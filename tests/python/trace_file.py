@@ -188,4 +188,3 @@ class Trace:
             if block.kind == "other" and block.name >= 0:
                 workspace += block.bytes
         self.events.append(Event(time, self._rest, by_kind, workspace, number))
-

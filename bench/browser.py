@@ -1,4 +1,4 @@
-"""A real browser for the tests: headless Chromium, driven by its own protocol."""
+"""Headless Chromium for tests and benches, driven by its own protocol."""
 
 import base64
 import contextlib
@@ -62,7 +62,7 @@ class Page:
         """Shows a page, drawn whole."""
         self.send("Page.navigate", url=file.resolve().as_uri())
         until = time.monotonic() + 60
-        while not self.run("document.readyState === 'complete' && !!window.timeline"):
+        while not self.run("!!window.timeline && timeline.painted !== null"):
             if time.monotonic() > until:
                 raise AssertionError(f"{file}: not drawn; {self.errors}")
             time.sleep(0.02)
