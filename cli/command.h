@@ -27,6 +27,7 @@ void AddFitCommand(CLI::App& app, Exit* exit);
 void AddTimelineCommand(CLI::App& app, Exit* exit);
 void AddExplainCommand(CLI::App& app, Exit* exit);
 void AddReplayCommand(CLI::App& app, Exit* exit);
+void AddDoctorCommand(CLI::App& app, Exit* exit);
 
 // The value of --budget of a plan: one size (planner/size.h has those of a
 // job).

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "cli/command.h"
 
@@ -17,6 +16,23 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kPreload[] = "libebbtide_preload.so";
+
+// What will keep the runtime away although everything is in order here.
+void WarnOfSwitches() {
+  const char* autoload = std::getenv("TORCH_DEVICE_BACKEND_AUTOLOAD");
+  if (autoload != nullptr && std::strcmp(autoload, "0") == 0) {
+    PrintError(
+        "TORCH_DEVICE_BACKEND_AUTOLOAD=0 is set: ebbtide will not be loaded "
+        "into Python programs");
+  }
+  const char* disable = std::getenv("EBBTIDE_DISABLE");
+  if (disable != nullptr && *disable != '\0' &&
+      std::strcmp(disable, "0") != 0) {
+    PrintError("EBBTIDE_DISABLE is set: ebbtide will do nothing");
+  }
+}
+
+}  // namespace
 
 // Beside the program as it is installed or built, or in the site-packages of
 // the environment whose bin/ it is in.
@@ -47,23 +63,6 @@ absl::StatusOr<std::string> FindPreload() {
                                           ", ", patterns[1], " or ",
                                           patterns[2]));
 }
-
-// What will keep the runtime away although everything is in order here.
-void WarnOfSwitches() {
-  const char* autoload = std::getenv("TORCH_DEVICE_BACKEND_AUTOLOAD");
-  if (autoload != nullptr && std::strcmp(autoload, "0") == 0) {
-    PrintError(
-        "TORCH_DEVICE_BACKEND_AUTOLOAD=0 is set: ebbtide will not be loaded "
-        "into Python programs");
-  }
-  const char* disable = std::getenv("EBBTIDE_DISABLE");
-  if (disable != nullptr && *disable != '\0' &&
-      std::strcmp(disable, "0") != 0) {
-    PrintError("EBBTIDE_DISABLE is set: ebbtide will do nothing");
-  }
-}
-
-}  // namespace
 
 absl::Status PutInEnvironment(const Environment& environment) {
   const auto preload = FindPreload();

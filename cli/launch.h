@@ -8,10 +8,15 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace ebbtide {
 
 using Environment = std::map<std::string, std::string>;
+
+// The preload library, where it would be installed or built. Errors: there is
+// none, or LD_PRELOAD cannot name it.
+absl::StatusOr<std::string> FindPreload();
 
 // Sets the variables in this process, for a program that it starts or becomes,
 // and puts the preload library in front of LD_PRELOAD. Says on standard error

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   ebbtide::AddTimelineCommand(app, &exit);
   ebbtide::AddExplainCommand(app, &exit);
   ebbtide::AddReplayCommand(app, &exit);
+  ebbtide::AddDoctorCommand(app, &exit);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

@@ -21,14 +21,6 @@ constexpr Bytes kCopy{4 << 20};
 constexpr int kCopies = 16;
 constexpr size_t kPage = 4096;
 
-std::string Folder() {
-  for (const char* name : {"EBBTIDE_SPILL_DIR", "TMPDIR"}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && *value != '\0') return value;
-  }
-  return "/tmp";
-}
-
 // Bytes per nanosecond of kCopies copies.
 absl::StatusOr<double> SpeedOf(absl::FunctionRef<absl::Status(int)> copy) {
   const absl::Time begin = absl::Now();
@@ -41,13 +33,23 @@ absl::StatusOr<double> SpeedOf(absl::FunctionRef<absl::Status(int)> copy) {
 
 }  // namespace
 
+std::string SpillFolder() {
+  for (const char* name : {"EBBTIDE_SPILL_DIR", "TMPDIR"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && *value != '\0') return value;
+  }
+  return "/tmp";
+}
+
 absl::StatusOr<SpillSpeed> MeasureSpillSpeed() {
-  SpillSpeed speed = {.folder = Folder()};
+  SpillSpeed speed = {.folder = SpillFolder()};
   if (speed.folder == "none") {
     return absl::NotFoundError("EBBTIDE_SPILL_DIR is none");
   }
   const auto file = SpillFile::Open(speed.folder, Bytes{-1});
   if (!file.ok()) return file.status();
+  speed.file_system = (*file)->file_system();
+  speed.is_direct = (*file)->direct();
   std::vector<Extent> extents;
   for (int i = 0; i < kCopies; ++i) {
     auto extent = (*file)->Take(kCopy);

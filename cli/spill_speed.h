@@ -12,10 +12,15 @@ struct SpillSpeed {
   std::string folder;
   double out = 0;  // bytes per nanosecond, nothing else running
   double back = 0;
+  std::string file_system;  // as SpillFile::file_system
+  bool is_direct = false;   // O_DIRECT held
 };
 
-// Copies 64 MiB out and back in the folder that a run would use by default:
-// EBBTIDE_SPILL_DIR, else $TMPDIR, else /tmp. Errors: as SpillFile::Open
+// The folder that a run would use by default: EBBTIDE_SPILL_DIR, else $TMPDIR,
+// else /tmp.
+std::string SpillFolder();
+
+// Copies 64 MiB out and back in that folder. Errors: as SpillFile::Open
 // (allocator/spill_file.h), or the copies'; NotFound where EBBTIDE_SPILL_DIR is
 // none.
 absl::StatusOr<SpillSpeed> MeasureSpillSpeed();
