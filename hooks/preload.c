@@ -7,7 +7,8 @@
 //   - in any other program (python, or a shell that will start one): puts the
 //     folder with the torch.backends entry point first on PYTHONPATH, which
 //     Python reads after every constructor has run.
-// A failure is one line on standard error and leaves the program alone.
+// A failure is one line on standard error and leaves the program alone. So is,
+// when the program ends, that it had torch and nobody was asked to start.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,17 +17,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int IsSet(const char* name) {
   const char* value = getenv(name);
   return value != NULL && value[0] != '\0';
 }
 
+static int Is(const char* name, const char* value) {
+  const char* is = getenv(name);
+  return is != NULL && strcmp(is, value) == 0;
+}
+
 static int Wanted(void) {
-  const char* disable = getenv("EBBTIDE_DISABLE");
-  if (disable != NULL && disable[0] != '\0' && strcmp(disable, "0") != 0) {
-    return 0;
-  }
+  if (IsSet("EBBTIDE_DISABLE") && !Is("EBBTIDE_DISABLE", "0")) return 0;
   return IsSet("EBBTIDE_BUDGET") || IsSet("EBBTIDE_RECORD");
 }
 
@@ -107,6 +111,9 @@ static void PrependToPythonPath(const char* folder) {
   free(path);
 }
 
+// The process that the library was loaded into; 0: something was said already.
+static pid_t process = 0;
+
 __attribute__((constructor)) static void Preload(void) {
   if (!Wanted()) return;
   char folder[PATH_MAX];
@@ -117,6 +124,28 @@ __attribute__((constructor)) static void Preload(void) {
   if (IsLinked("libtorch_cpu.so")) {
     StartCore(folder);
   } else {
+    process = getpid();
     PrependToPythonPath(folder);
   }
+}
+
+// Whether ebbtide has come into this process, or has said why it does not.
+static int WasAsked(void) {
+  char own[16];
+  snprintf(own, sizeof own, "%d", (int)getpid());
+  return Is("EBBTIDE_LOADED_PID", own) || IsLinked("libebbtide.so") ||
+         IsLinked("libebbtide_cuda.so");
+}
+
+__attribute__((destructor)) static void Unload(void) {
+  if (process != getpid() || !Wanted() || !IsLinked("libtorch_cpu.so") ||
+      WasAsked() || (IsSet("RANK") && !Is("RANK", "0"))) {
+    return;
+  }
+  fprintf(stderr, "ebbtide: off: %s\n",
+          Is("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+              ? "TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps `import torch` from "
+                "loading it"
+              : "`import torch` did not find it: python -I and -E ignore "
+                "PYTHONPATH, so ebbtide has to be installed in that Python");
 }
