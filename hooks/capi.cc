@@ -1,27 +1,51 @@
 // The plain C interface through which Python and the preload library reach the
 // core. No exception leaves it.
+#include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "hooks/cpu_device.h"
 #include "hooks/cuda_start.h"
+#include "hooks/rank.h"
 #include "hooks/runtime.h"
 #include "hooks/settings.h"
 
 namespace {
 
 void PrintClosingLine() {
+  static std::atomic<bool> is_over = false;
+  if (is_over.exchange(true)) return;
   try {
     const std::string line = ebbtide::Runtime::Global().Finish();
     if (!line.empty()) std::fprintf(stderr, "%s\n", line.c_str());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ebbtide: no closing line: %s\n", error.what());
   }
+}
+
+// Whether another file of that kind is in the process than this one.
+bool IsSecondCopy() {
+  static const char here = 0;
+  Dl_info own = {};
+  if (dladdr(&here, &own) == 0) return false;
+  const auto is_another = [](dl_phdr_info* loaded, size_t, void* own_base) {
+    const absl::string_view path = loaded->dlpi_name;
+    const bool is_core = absl::EndsWith(path, "/libebbtide.so") ||
+                         absl::EndsWith(path, "/libebbtide_cuda.so");
+    return is_core && reinterpret_cast<void*>(loaded->dlpi_addr) != own_base
+               ? 1
+               : 0;
+  };
+  return dl_iterate_phdr(is_another, own.dli_fbase) != 0;
 }
 
 // What Python says of a storage (a c10::StorageImpl*), and what the runtime
@@ -39,7 +63,9 @@ int Ask(void* storage, Tell tell) {
   }
 }
 
+// Once for all ranks, which have one environment.
 int Refuse(const std::string& why) {
+  if (ebbtide::RankOfProcess().value_or(0) > 0) return 1;
   std::fprintf(stderr, "ebbtide: off: %s\n", why.c_str());
   return 1;
 }
@@ -60,12 +86,11 @@ __attribute__((visibility("default"))) int ebbtide_start(const char* origin) {
     }
     ebbtide::Device::Use(&ebbtide::CpuDevice::Global());
     if (!ebbtide::HasWork(*settings)) return 0;
-    // A second copy of the library in the process finds the first one's mark.
-    if (std::getenv("EBBTIDE_LOADED_PID") != nullptr &&
-        std::getenv("EBBTIDE_LOADED_PID") == std::to_string(getpid())) {
+    if (IsSecondCopy()) {
       return Refuse("another copy of ebbtide is already in this process (" +
                     std::string(origin) + ")");
     }
+    // For the processes that this one starts.
     setenv("EBBTIDE_LOADED_PID", std::to_string(getpid()).c_str(), 1);
     const absl::Status status = ebbtide::Runtime::Global().Start(*settings);
     if (!status.ok()) return Refuse(std::string(status.message()));
@@ -76,6 +101,12 @@ __attribute__((visibility("default"))) int ebbtide_start(const char* origin) {
   } catch (const std::exception& error) {
     return Refuse(error.what());
   }
+}
+
+// The end of a process that ends without its exit handlers, as children of fork
+// do in Python: the closing line and the report.
+__attribute__((visibility("default"))) void ebbtide_finish() {
+  PrintClosingLine();
 }
 
 // The report so far as JSON, to be freed with ebbtide_free_report; nullptr

@@ -57,14 +57,14 @@ std::string ClosingLine(const RunReport& r) {
                           : absl::StrCat(" of ", FormatSize(r.budget)));
   if (r.bytes_dropped == 0 && r.bytes_spilled == 0 &&
       r.weights.bytes_out == 0) {
-    return absl::StrCat("ebbtide: nothing done (", r.reason, "); ", peak, ", ",
+    return absl::StrCat("nothing done (", r.reason, "); ", peak, ", ",
                         r.steps.count(), " steps", CudaClosing(r.cuda),
                         CuptiClosing(r.cupti));
   }
-  std::string line = absl::StrCat(
-      "ebbtide: ", peak, ", ", r.steps.count(), " steps; recomputed ",
-      FormatSize(Bytes{r.bytes_dropped}), " by ", r.ops_replayed,
-      " ops, spilled ", FormatSize(Bytes{r.bytes_spilled}));
+  std::string line =
+      absl::StrCat(peak, ", ", r.steps.count(), " steps; recomputed ",
+                   FormatSize(Bytes{r.bytes_dropped}), " by ", r.ops_replayed,
+                   " ops, spilled ", FormatSize(Bytes{r.bytes_spilled}));
   if (r.weights.bytes_out > 0) {
     absl::StrAppend(&line, ", weights out ",
                     FormatSize(Bytes{r.weights.bytes_out}), " and back ",

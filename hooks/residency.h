@@ -34,6 +34,8 @@ class Residency {
  public:
   // Where evicted bytes may go. Without one nothing is spilled.
   void SetTier(std::unique_ptr<HostTier> tier) { tier_ = std::move(tier); }
+  // For a child of fork: its threads are not there to be ended.
+  void LeaveTier() { static_cast<void>(tier_.release()); }
 
   // A tape whose storages may be evicted as long as it lives.
   void Add(const std::shared_ptr<Tape>& tape);

@@ -8,8 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +17,7 @@
 #include "hooks/engine.h"
 #include "hooks/guarded.h"
 #include "hooks/proving.h"
+#include "hooks/rank.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
 #include "hooks/runtime_lock.h"
@@ -77,7 +76,7 @@ Runtime& Runtime::Global() {
 }
 
 bool Runtime::WantsHooks() const {
-  return IsManaging() ||
+  return IsManaging() || is_new_child_ ||
          (state_ == State::kIdle && Count(ledger().live()) > idle_until_);
 }
 
@@ -87,11 +86,6 @@ absl::Status Runtime::Start(const Settings& settings) {
   books_.SetBound(settings.signatures);
   SetLeastManaged(Count(settings.min_bytes));
   if (settings.cupti) watch_.kernels().Allow();
-  if (!settings.record.empty()) {
-    absl::Status opened =
-        RunLog::Global().Open(settings.record, settings.record_limit);
-    if (!opened.ok()) return opened;
-  }
   InstallGuard([](void* block) { Runtime::Global().BeforeFree(block); });
   residency_.SetMismatchHandler(
       [this](Tape* tape, int storage) { OnMismatch(*tape, storage); });
@@ -145,47 +139,12 @@ void Runtime::Begin() {
   EnableRecorder(true);
 }
 
-void Runtime::BeforeFork() {
-  RuntimeLock::Acquire();
-  LockGuardForFork();
-  Device::Get().BeforeFork();
-  RunLog::Global().BeforeFork();
-}
-
-void Runtime::AfterForkInParent() {
-  RunLog::Global().AfterForkInParent();
-  Device::Get().AfterFork();
-  UnlockGuardAfterFork();
-  Global().residency_.AfterForkInParent();
-  RuntimeLock::Mutex().unlock();
-}
-
-// The copy threads are gone. What is held stays readable; nothing else is done,
-// and the parent alone speaks.
-void Runtime::AfterForkInChild() {
-  RunLog::Global().AfterForkInChild();
-  Device::Get().AfterFork();
-  UnlockGuardAfterFork();
-  // Its owner is a thread id that the child does not have: it is made anew.
-  new (&RuntimeLock::Mutex()) std::recursive_timed_mutex;
-  Global().residency_.AfterForkInChild();
-  Global().weights_.Retire();
-  Global().watch_.kernels().Forget();
-  Global().state_ = State::kOff;
-  Global().settings_.log = Settings::Log::kOff;
-  Global().settings_.report.clear();
-}
-
-void Runtime::Say(const std::string& line) const {
-  if (settings_.log == Settings::Log::kOff) return;
-  std::fprintf(stderr, "ebbtide: %s\n", line.c_str());
-}
-
 void Runtime::BeginPair() {
   const Bytes peak = ledger().Peak();
   const Bytes bounded = Device::Get().StepPeak(device_);
   CloseStep();
   device_ = Device::Get().CurrentIndex();
+  if (!std::exchange(has_trained_, true)) OnFirstPair();
   const bool was_steady = steady_run_ != nullptr;
   Decide();
   if (was_steady != (state_ == State::kSteady)) EnableRecorder(was_steady);
@@ -277,8 +236,8 @@ bool Runtime::Relieve(const Pressure& pressure) {
 void Runtime::OnMismatch(const Tape& tape, int storage) {
   for (int writer : tape.storages[storage].writers) {
     const TapeOp& op = tape.ops[writer];
-    Say(absl::StrCat("VERIFY: ", op.info->name,
-                     " did not repeat its bytes; it is kept from now on"));
+    SayHere(absl::StrCat("VERIFY: ", op.info->name,
+                         " did not repeat its bytes; it is kept from now on"));
     verifier_.Refuse(op);
   }
   for (auto& [signature, book] : books_.entries()) book.DiscardPlans();
@@ -311,7 +270,10 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
   TORCH_CHECK_WITH(OutOfMemoryError,
                    !Proving::IsSet() || ledger().Peak() > budget,
                    "ebbtide: no room to prove that something repeats");
-  if ((overrun_told_ && !settings_.strict) || may_leave_) return;
+  if ((overrun_told_ && !settings_.strict) || may_leave_ ||
+      state_ == State::kOff) {
+    return;
+  }
   // Not by waiting for our lock: PyTorch allocates under the lock of a random
   // generator, and we take that under ours.
   std::string where = "one thread while another evicts";
@@ -325,7 +287,9 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
   TORCH_CHECK_WITH(OutOfMemoryError, !settings_.strict, "ebbtide: ", what,
                    " (EBBTIDE_STRICT)");
   // Told at the first allocation that meets it.
-  if (!overrun_told_.exchange(true)) Say(absl::StrCat("over budget: ", what));
+  if (!overrun_told_.exchange(true)) {
+    SayHere(absl::StrCat("over budget: ", what));
+  }
 }
 
 void Runtime::FillReport() {
@@ -387,11 +351,15 @@ std::string Runtime::Finish() {
   FillReport();
   RunLog::Global().AddText(TextKind::kReport, ReportToJson(report_));
   RunLog::Global().Close();
+  if (is_quiet_ || IsBystander()) return "";
   if (!settings_.report.empty()) {
-    const absl::Status written = WriteReport(report_, settings_.report);
-    if (!written.ok()) Say(std::string(written.message()));
+    const absl::Status written =
+        WriteReport(report_, FileOfRank(settings_.report, RankOfProcess()));
+    if (!written.ok()) SayHere(std::string(written.message()));
   }
-  return settings_.log == Settings::Log::kOff ? "" : ClosingLine(report_);
+  return settings_.log == Settings::Log::kOff
+             ? ""
+             : absl::StrCat("ebbtide: ", RankLabel(), ClosingLine(report_));
 }
 
 }  // namespace ebbtide

@@ -121,7 +121,16 @@ class Runtime final : public TapeListener {
   // The program frees what recipes rely on.
   void BeforeFree(void* block);
   void StepAside(const std::string& why);
+  // By one rank for all, or by each that it happens to.
   void Say(const std::string& line) const;
+  void SayHere(const std::string& line) const;
+  static std::string RankLabel();
+  // This child of fork begins to train.
+  void TrainInChild();
+  void OnFirstPair();
+  void OpenLog();
+  // It trains nothing, and other processes of the job do.
+  bool IsBystander() const;
   bool IsManaging() const {
     const State state = state_;
     return state != State::kOff && state != State::kIdle;
@@ -226,7 +235,10 @@ class Runtime final : public TapeListener {
   RunReport report_;
   std::string off_because_;
   std::atomic<bool> may_leave_ = false;
-  bool is_started_ = false;  // something was to be managed, so far
+  bool is_started_ = false;   // something was to be managed, so far
+  bool has_trained_ = false;  // a pair has begun
+  bool is_quiet_ = false;     // a child of fork, as long as it does not train
+  std::atomic<bool> is_new_child_ = false;  // and may begin to
 
   std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one
   std::atomic<bool> in_pair_ = false;

@@ -11,7 +11,7 @@ namespace ebbtide {
 void Runtime::TurnOff(const std::string& why) {
   if (state_ == State::kOff) return;
   StepAside(why);
-  Say(absl::StrCat("off: ", why));
+  SayHere(absl::StrCat("off: ", why));
 }
 
 void Runtime::StepAside(const std::string& why) {

@@ -26,6 +26,7 @@ std::optional<int> Runtime::NextSave() {
   // it at any time, and a third begin the next.
   const RuntimeLock lock;
   const Busy busy;
+  if (is_new_child_) TrainInChild();
   if (Device::Get().is_async() && Device::Get().IsCapturing()) {
     return std::nullopt;
   }

@@ -1,6 +1,7 @@
 #include "hooks/settings.h"
 
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "hooks/rank.h"
 #include "planner/size.h"
 
 namespace ebbtide {
@@ -70,7 +72,8 @@ absl::Status ReadBudget(Settings* settings) {
   for (const DeviceBudget& budget : *budgets) {
     if (budget.device.empty() || budget.device == "cpu") {
       settings->budget =
-          Resolve(budget.amount, Bytes{DeviceBytes()}, Bytes{FreeBytes()});
+          Resolve(budget.amount, Bytes{DeviceBytes() / ProcessesOnMachine()},
+                  Bytes{FreeBytes() / ProcessesOnMachine()});
     }
     if (budget.device != "cpu") settings->cuda_budgets.push_back(budget);
   }
@@ -230,6 +233,8 @@ absl::StatusOr<Settings> SettingsFromEnvironment() {
   }
   if (const char* report = Get("EBBTIDE_REPORT")) settings.report = report;
   const char* strict = Get("EBBTIDE_STRICT");
+  const char* starter = Get("EBBTIDE_LOADED_PID");
+  settings.is_below = starter != nullptr && starter != std::to_string(getpid());
   settings.strict = strict != nullptr && std::string(strict) != "0";
   return settings;
 }

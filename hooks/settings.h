@@ -31,6 +31,8 @@ struct Settings {
   bool weights = false;       // EBBTIDE_WEIGHTS: weights may leave, too
   int signatures = 128;       // EBBTIDE_SIGNATURES: that are remembered
   bool cupti = false;         // EBBTIDE_CUPTI: times of ops are CUPTI's
+  // A process that ebbtide was started in has started this one.
+  bool is_below = false;
   enum class Log { kOff, kLine, kDebug };
   Log log = Log::kLine;  // EBBTIDE_LOG
   // EBBTIDE_TEST_PLANS, for tests of the runtime only: the seed of random plans

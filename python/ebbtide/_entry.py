@@ -16,6 +16,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable
+from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,14 @@ def _open_core() -> None:
     # Nonzero: the core has said why in its own line.
     if core.ebbtide_start(b"environment") == 0:
         mark.__dict__["core"] = core
+        util.register_after_fork(mark, _finish_at_its_end)
         if os.environ.get("EBBTIDE_WEIGHTS") == "1":
             _announce_addresses(core)
+
+
+def _finish_at_its_end(mark: types.ModuleType) -> None:
+    """In a child of multiprocessing, which ends without exit handlers."""
+    util.Finalize(None, mark.core.ebbtide_finish, exitpriority=-1000)
 
 
 def _announce_addresses(core: ctypes.CDLL) -> None:
@@ -200,8 +207,13 @@ def _minor(version: str) -> str:
 
 
 def _say_off(why: str) -> None:
+    # The preload library looks whether anybody has said so already.
+    os.environ["EBBTIDE_LOADED_PID"] = str(os.getpid())
     _say("off: " + " ".join(why.split()))
 
 
 def _say(line: str) -> None:
+    """Says it once for all ranks: they have one environment and one torch."""
+    if os.environ.get("RANK", "0") != "0":
+        return
     print(f"ebbtide: {line}", file=sys.stderr, flush=True)

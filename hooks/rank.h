@@ -1,0 +1,32 @@
+// Which of the processes of a job this is: those that train together, and those
+// that only start others.
+#ifndef EBBTIDE_HOOKS_RANK_H_
+#define EBBTIDE_HOOKS_RANK_H_
+
+#include <optional>
+#include <string>
+
+namespace ebbtide {
+
+// The number of this process among those that train together: as launchers say
+// it (RANK and WORLD_SIZE), else of torch.distributed's default group; nullopt
+// where it trains alone, or nothing is known yet.
+std::optional<int> RankOfProcess();
+
+// How many processes of the job share the memory of this machine, as launchers
+// say it (LOCAL_WORLD_SIZE); 1 where none does.
+int ProcessesOnMachine();
+
+// Where this process writes what was asked for as `path`: "run.rank3.ebbtide"
+// for "run.ebbtide" and rank 3. What is no regular file (/dev/null, a pipe) is
+// everybody's.
+std::string FileOfRank(const std::string& path, std::optional<int> rank);
+
+// Whether there are others that the job may train in: one that ebbtide was
+// started in before has started this one (`is_below`), or this one has waited
+// for others.
+bool HasProcessesBeside(bool is_below);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_HOOKS_RANK_H_

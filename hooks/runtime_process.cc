@@ -1,0 +1,104 @@
+// The runtime among the processes of a job: forks, ranks and their files.
+#include <cstdio>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "hooks/busy.h"
+#include "hooks/device.h"
+#include "hooks/guarded.h"
+#include "hooks/rank.h"
+#include "hooks/run_log.h"
+#include "hooks/runtime.h"
+#include "hooks/runtime_lock.h"
+
+namespace ebbtide {
+
+void Runtime::BeforeFork() {
+  RuntimeLock::Acquire();
+  LockGuardForFork();
+  Device::Get().BeforeFork();
+  RunLog::Global().BeforeFork();
+}
+
+void Runtime::AfterForkInParent() {
+  RunLog::Global().AfterForkInParent();
+  Device::Get().AfterFork();
+  UnlockGuardAfterFork();
+  Global().residency_.AfterForkInParent();
+  RuntimeLock::Mutex().unlock();
+}
+
+// The copy threads are gone. What is held stays readable; nothing else is done,
+// and the parent alone speaks, unless the child begins to train.
+void Runtime::AfterForkInChild() {
+  RunLog::Global().AfterForkInChild();
+  Device::Get().AfterFork();
+  UnlockGuardAfterFork();
+  // Its owner is a thread id that the child does not have: it is made anew.
+  new (&RuntimeLock::Mutex()) std::recursive_timed_mutex;
+  Global().residency_.AfterForkInChild();
+  Global().weights_.Retire();
+  Global().watch_.kernels().Forget();
+  const bool was_asked_for = Global().state_ != State::kOff;
+  Global().state_ = State::kOff;
+  Global().is_quiet_ = true;
+  Global().is_new_child_ = was_asked_for;
+}
+
+void Runtime::TrainInChild() {
+  is_new_child_ = false;
+  is_quiet_ = false;
+  settings_.is_below = true;
+  if (has_trained_ || Device::Get().is_async()) {
+    off_because_ = "forked by a process that had trained: unmanaged";
+    return SayHere(absl::StrCat("off: ", off_because_));
+  }
+  // Its threads are the parent's: left to it.
+  residency_.LeaveTier();
+  if (settings_.budget) {
+    auto tier = Device::Get().OpenTier(settings_);
+    if (tier.ok()) residency_.SetTier(*std::move(tier));
+  }
+  Begin();
+}
+
+// Whose number it is shows here at the latest: groups are gone at the end.
+void Runtime::OnFirstPair() {
+  RankOfProcess();
+  if (!settings_.record.empty()) OpenLog();
+}
+
+void Runtime::OpenLog() {
+  const auto rank = RankOfProcess();
+  const absl::Status opened = RunLog::Global().Open(
+      FileOfRank(settings_.record, rank), settings_.record_limit);
+  if (opened.ok()) {
+    RunLog::Global().SampleFrom(&ledger());
+    if (settings_.budget) RunLog::Global().SetBudget(*settings_.budget);
+    return;
+  }
+  settings_.record.clear();
+  if (!settings_.budget) return TurnOff(std::string(opened.message()));
+  SayHere(absl::StrCat("no ", opened.message()));
+}
+
+bool Runtime::IsBystander() const {
+  return !has_trained_ && HasProcessesBeside(settings_.is_below);
+}
+
+void Runtime::Say(const std::string& line) const {
+  if (RankOfProcess().value_or(0) == 0) SayHere(line);
+}
+
+void Runtime::SayHere(const std::string& line) const {
+  if (settings_.log == Settings::Log::kOff || is_quiet_) return;
+  std::fprintf(stderr, "ebbtide: %s%s\n", RankLabel().c_str(), line.c_str());
+}
+
+std::string Runtime::RankLabel() {
+  const auto rank = RankOfProcess();
+  return rank ? absl::StrCat("rank ", *rank, ": ") : "";
+}
+
+}  // namespace ebbtide
