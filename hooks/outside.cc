@@ -6,16 +6,25 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/string_view.h"
 #include "hooks/device.h"
+#include "hooks/guarded.h"
 #include "hooks/stream_order.h"
 #include "hooks/weights.h"
 
 namespace ebbtide {
 namespace {
 
+using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+WeakStorage WeakOf(const c10::Storage& bytes) {
+  return WeakStorage(
+      c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(
+          bytes.unsafeGetStorageImpl()));
+}
+
 // What the exported storages held when they were last read for the first time
 // in a pair.
 struct Known {
-  c10::weak_intrusive_ptr<c10::StorageImpl> identity;
+  WeakStorage identity;
   size_t digest = 0;
 };
 
@@ -33,13 +42,32 @@ bool IsUnchanged(const c10::Storage& bytes, size_t digest) {
       entry->second.digest == digest) {
     return true;
   }
-  known.insert_or_assign(
-      impl,
-      Known{.identity = c10::weak_intrusive_ptr<c10::StorageImpl>(
-                c10::intrusive_ptr<
-                    c10::StorageImpl>::unsafe_reclaim_from_nonowning(impl)),
-            .digest = digest});
+  known.insert_or_assign(impl,
+                         Known{.identity = WeakOf(bytes), .digest = digest});
   return false;
+}
+
+// Storages whose blocks come and go.
+class StorageSet {
+ public:
+  void Add(const c10::Storage& bytes) {
+    if (Has(bytes)) return;
+    absl::erase_if(known_,
+                   [](const auto& one) { return one.second.expired(); });
+    known_.insert_or_assign(bytes.unsafeGetStorageImpl(), WeakOf(bytes));
+  }
+  bool Has(const c10::Storage& bytes) const {
+    const auto entry = known_.find(bytes.unsafeGetStorageImpl());
+    return entry != known_.end() && !entry->second.expired();
+  }
+
+ private:
+  absl::flat_hash_map<c10::StorageImpl*, WeakStorage> known_;
+};
+
+StorageSet& ComeAndGo() {
+  static auto& storages = *new StorageSet;
+  return storages;
 }
 
 bool IsMapping(const c10::Storage& bytes) {
@@ -76,6 +104,19 @@ void NoteExternal(const c10::Storage& bytes, bool parameter,
   storage->trusted =
       parameter || IsMapping(bytes) || IsUnchanged(bytes, *storage->witness);
 }
+
+void WatchBlock(const c10::Storage& bytes, TapeStorage* storage) {
+  if (ComeAndGo().Has(bytes)) storage->rewritten = true;
+  if (storage->watched != nullptr || storage->rewritten || IsAway(bytes)) {
+    return;
+  }
+  storage->watched = bytes.data();
+  if (storage->watched == nullptr) return;
+  Device::Get().SeeFree(bytes);
+  Guard(storage->watched);
+}
+
+void NoteComesAndGoes(const c10::Storage& bytes) { ComeAndGo().Add(bytes); }
 
 bool MayRelyOn(const TapeStorage& storage) {
   if (storage.trusted || storage.copy) return true;

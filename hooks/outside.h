@@ -32,6 +32,14 @@ size_t Digest(const c10::Storage& bytes);
 void NoteExternal(const c10::Storage& bytes, bool parameter,
                   TapeStorage* storage);
 
+// Fully sharded training frees the block of a parameter after its use in
+// forward and fills another one before backward, with neither an op nor a
+// version that says so. From now on, as long as the tape lives, the free is
+// seen.
+void WatchBlock(const c10::Storage& bytes, TapeStorage* storage);
+// It has come. Its storage will not be relied upon in later pairs either.
+void NoteComesAndGoes(const c10::Storage& bytes);
+
 // Whether a recipe may rely on the storage as it is now.
 bool MayRelyOn(const TapeStorage& storage);
 // From now on a recipe does: what it will have to find again.

@@ -22,7 +22,8 @@ bool HasItsVersion(const TapeStorage& storage) {
 
 // An external can be read again while we hold it or it is alive in its size.
 bool IsThere(const TapeStorage& storage) {
-  if (IsAvailable(storage)) return true;
+  if (storage.data) return storage.data.nbytes() >= storage.bytes;
+  if (storage.spill) return true;
   const auto impl = storage.identity.lock();
   return impl && impl->nbytes() == storage.bytes;
 }

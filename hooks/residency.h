@@ -85,7 +85,8 @@ class Residency {
   void BeforeForeignWrite(const c10::Storage& storage, const Tape* writer);
   // A guarded block is about to be freed, and is not what its storage has any
   // more.
-  void BeforeFree(void* block);
+  // What is freed in a backward pass was there for all of it.
+  void BeforeFree(void* block, bool is_backward);
   // The same where nothing can be rebuilt: what needs it is lost.
   void MarkRewritten(const c10::Storage& storage);
   // An in-place op that autograd knows of has been, for the error messages of

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "absl/cleanup/cleanup.h"
+#include "hooks/outside.h"
 #include "hooks/residency.h"
 
 namespace ebbtide {
@@ -14,9 +15,16 @@ bool HasLost(const TapeStorage& storage, const void* block) {
          storage.data.data() != block;
 }
 
+// Whether the storage has another block now, or is no more.
+bool HasGone(const TapeStorage& storage, const void* block) {
+  if (storage.watched != block || storage.rewritten) return false;
+  const c10::Storage now(storage.identity.lock());
+  return !now || now.data() != block;
+}
+
 }  // namespace
 
-void Residency::BeforeFree(void* block) {
+void Residency::BeforeFree(void* block, bool is_backward) {
   for (const auto& weak : tapes_) {
     const auto tape = weak.lock();
     if (tape == nullptr) continue;
@@ -29,6 +37,12 @@ void Residency::BeforeFree(void* block) {
         tape->storages[i].rewritten = true;
       });
       BeforeWrite(tape.get(), i);
+    }
+    for (TapeStorage& storage : tape->storages) {
+      if (!HasGone(storage, block)) continue;
+      storage.rewritten = true;
+      const c10::Storage now(storage.identity.lock());
+      if (now && !is_backward) NoteComesAndGoes(now);
     }
   }
 }

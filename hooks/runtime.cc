@@ -249,7 +249,7 @@ void Runtime::BeforeFree(void* block) {
   const RuntimeLock lock;
   const Busy busy;
   try {
-    residency_.BeforeFree(block);
+    residency_.BeforeFree(block, in_backward_);
   } catch (const std::exception& error) {
     TurnOff(error.what());
   }

@@ -90,6 +90,9 @@ void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
     storage.writers.clear();
     storage.opaque = false;
   }
+  if (storage.external) {
+    WatchBlock(c10::Storage(storage.identity.lock()), &storage);
+  }
   if (op.info->opaque || op.foreign) storage.opaque = true;
   if (storage.writers.empty() || storage.writers.back() != op_index) {
     storage.writers.push_back(op_index);

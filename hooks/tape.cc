@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hooks/device.h"
+#include "hooks/guarded.h"
 #include "hooks/outside.h"
 
 namespace ebbtide {
@@ -78,6 +79,12 @@ void Tape::Reserve(const Tape& last) {
   argument_blocks.emplace_back().reserve(arguments);
 }
 
+Tape::~Tape() {
+  for (const TapeStorage& storage : storages) {
+    if (storage.watched != nullptr) Unguard(storage.watched);
+  }
+}
+
 int Tape::Find(const c10::Storage& storage) const {
   auto entry = by_identity.find(storage.unsafeGetStorageImpl());
   return entry == by_identity.end() ? -1 : entry->second;
@@ -111,6 +118,7 @@ int Tape::FindOrAdd(const at::Tensor& tensor) {
   added.version_number = added.version->current_version();
   const bool leaf = tensor.requires_grad() && tensor.is_leaf();
   added.parameter = leaf;
+  if (leaf) WatchBlock(storage, &added);
   NoteExternal(storage, leaf, &added);
   if (leaf || added.bytes < kSmallStorage) {
     added.captured = true;

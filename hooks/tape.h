@@ -149,8 +149,10 @@ struct TapeStorage {
   // Its block when recipes began to rely on it, guarded (hooks/guarded.h) while
   // they do.
   const void* guarded = nullptr;
-  // Written by an op that is not on this tape: recipes neither read nor make
-  // it.
+  // The block of an external that may come and go (WatchBlock).
+  const void* watched = nullptr;
+  // Written by an op that is not on this tape, or freed and made anew: recipes
+  // neither read nor make it.
   bool rewritten = false;
   bool doomed = false;  // about to be written: nothing new may rely on it
 
@@ -227,6 +229,11 @@ struct TapeStage {
 };
 
 struct Tape {
+  Tape() = default;
+  ~Tape();
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
   int device = 0;  // index of the one on which its pair began
   std::vector<TapeOp> ops;
   std::vector<std::vector<Argument>> argument_blocks;  // none ever moves

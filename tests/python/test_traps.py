@@ -100,6 +100,15 @@ def test_trap_storages_change_their_size(zygote: Zygote) -> None:
     zygote.forced("writes.storages_that_change_size")
 
 
+def test_trap_gathered_parameters_come_and_go(zygote: Zygote) -> None:
+    """With FSDP2 training died, or would have read what was not filled yet."""
+    case = "writes.parameters_that_come_and_go"
+    zygote.forced(case)
+    # Nothing has to go before they are gone.
+    later = {"EBBTIDE_BUDGET": "17MiB", "EBBTIDE_SPILL_DIR": "none"}
+    assert zygote.same(case, later).replayed > 0
+
+
 def test_trap_a_leaf_is_given_other_data(zygote: Zygote) -> None:
     zygote.forced("writes.leaf_given_other_data")
 

@@ -130,6 +130,46 @@ def storages_that_change_size(t: Trial) -> None:
         t.gradients(f"shared {step}", loss, [shared, w])
 
 
+class Gathered:
+    """A weight as fully sharded training has it: there while its layer is used."""
+
+    def __init__(self, seed: int) -> None:
+        self.kept = data(WIDTH, WIDTH, seed=seed)
+        self.weight = nn.Parameter(torch.empty(WIDTH, WIDTH))
+        self.memory = self.weight.untyped_storage()
+        self.size = self.memory.size()
+        self.weight.register_post_accumulate_grad_hook(lambda _: self.release())
+        self.release()
+
+    def release(self) -> None:
+        self.memory.resize_(0)
+
+    def gather(self) -> None:
+        self.memory.resize_(self.size)
+        torch.empty(1 << 22)  # drops what may go, while there is nothing in it
+        weight = self.weight
+        with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(weight):
+            weight.copy_(self.kept)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        self.gather()
+        y = ((x @ self.weight).sin() * x).tanh()
+        self.release()
+        y.register_hook(lambda _: self.gather())
+        return y
+
+
+def parameters_that_come_and_go(t: Trial) -> None:
+    """Neither an op nor a version tells that their bytes are others."""
+    layers = [Gathered(seed) for seed in range(3)]
+    for step in range(4):
+        x = data(ROWS, WIDTH, seed=step)
+        for layer in layers:
+            x = layer(x)
+        torch.empty(1 << 22)
+        t.gradients(f"step {step}", x.exp().sum(), [layer.weight for layer in layers])
+
+
 def leaf_given_other_data(t: Trial) -> None:
     """PyTorch saves a leaf as the variable that it is, not as its bytes."""
     w = leaf(ROWS, WIDTH)
