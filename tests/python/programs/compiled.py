@@ -1,0 +1,55 @@
+"""A GPT trained through torch.compile; knows nothing of ebbtide.
+
+Prints losses, a digest of the parameters and what Dynamo counted.
+"""
+
+import argparse
+import dataclasses
+import hashlib
+
+import torch
+from torch._dynamo.utils import counters
+
+from gpt import GPT, SHAPES
+
+# mypy: disallow-untyped-calls=False
+
+
+def main() -> None:
+    p = argparse.ArgumentParser()
+    p.add_argument("backend", choices=["eager", "aot_eager", "inductor"])
+    p.add_argument("--regional", action="store_true", help="each block by itself")
+    p.add_argument("--steps", type=int, default=6)
+    args = p.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    torch.zeros(1).sin_()
+    # Dropout is compiled to random numbers that eager does not draw: that is the
+    # compiler's, and the same in both runs.
+    shape = dataclasses.replace(SHAPES["small"], batch=16)
+    model = GPT(shape)
+    if args.regional:
+        for block in model.blocks:
+            block.compile(backend=args.backend)
+    else:
+        model.compile(backend=args.backend)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for step in range(args.steps):
+        # The last batch is shorter: a graph more.
+        rows = shape.batch if step < args.steps - 1 else shape.batch - 4
+        tokens = torch.randint(256, (rows, shape.length + 1))
+        loss = model(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print("loss", step, loss.item().hex())
+    digest = hashlib.sha256()
+    for parameter in model.parameters():
+        digest.update(parameter.detach().numpy().tobytes())
+    print("hash", digest.hexdigest())
+    for kind in ("stats", "frames", "graph_break", "aot_autograd", "recompiles"):
+        print(kind, sorted(counters[kind].items()))
+
+
+if __name__ == "__main__":
+    main()
