@@ -148,7 +148,8 @@ class Gathered:
         self.memory.resize_(self.size)
         torch.empty(1 << 22)  # drops what may go, while there is nothing in it
         weight = self.weight
-        with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(weight):
+        kept = torch.autograd.grad_mode._unsafe_preserve_version_counter(weight)
+        with torch.no_grad(), kept:
             weight.copy_(self.kept)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
