@@ -54,11 +54,6 @@ std::optional<int> RankOfProcess() {
   return RankInDefaultGroup();
 }
 
-int ProcessesOnMachine() {
-  const int count = NumberIn("LOCAL_WORLD_SIZE").value_or(1);
-  return count < 1 ? 1 : count;
-}
-
 std::string FileOfRank(const std::string& path, std::optional<int> rank) {
   std::error_code error;
   const fs::path file = path;

@@ -13,10 +13,6 @@ namespace ebbtide {
 // where it trains alone, or nothing is known yet.
 std::optional<int> RankOfProcess();
 
-// How many processes of the job share the memory of this machine, as launchers
-// say it (LOCAL_WORLD_SIZE); 1 where none does.
-int ProcessesOnMachine();
-
 // Where this process writes what was asked for as `path`: "run.rank3.ebbtide"
 // for "run.ebbtide" and rank 3. What is no regular file (/dev/null, a pipe) is
 // everybody's.

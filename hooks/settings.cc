@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "hooks/rank.h"
 #include "planner/size.h"
 
 namespace ebbtide {
@@ -62,6 +61,14 @@ int64_t FreeBytes() {
     if (key == "MemAvailable:") return std::min(kibibytes << 10, DeviceBytes());
   }
   return DeviceBytes();
+}
+
+// How many processes of the job share that memory, as launchers say it.
+int ProcessesOnMachine() {
+  const char* text = Get("LOCAL_WORLD_SIZE");
+  int count = 0;
+  return text != nullptr && absl::SimpleAtoi(text, &count) && count > 0 ? count
+                                                                        : 1;
 }
 
 absl::Status ReadBudget(Settings* settings) {
