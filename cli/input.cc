@@ -42,15 +42,6 @@ absl::Status WriteFile(const std::string& path, const std::string& text) {
 
 namespace {
 
-// Without reading all of it: traces are long.
-bool IsTrace(const std::string& path) {
-  const absl::string_view magic = trace_format::kMagic;
-  std::string head(magic.size(), '\0');
-  std::ifstream file(path, std::ios::binary);
-  return file.read(head.data(), static_cast<std::streamsize>(head.size())) &&
-         head == magic;
-}
-
 // The profile of a recorded run; of several signatures, the last one's.
 class LastProfile final : public TraceVisitor {
  public:
@@ -72,6 +63,7 @@ absl::StatusOr<std::string> ProfileOf(const std::string& path) {
 
 }  // namespace
 
+// Without reading all of it: traces are long.
 absl::StatusOr<bool> IsTrace(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
@@ -86,8 +78,10 @@ absl::StatusOr<bool> IsTrace(const std::string& path) {
 }
 
 absl::StatusOr<Input> ReadInput(const std::string& path) {
+  const absl::StatusOr<bool> is_trace = IsTrace(path);
+  if (!is_trace.ok()) return is_trace.status();
   const absl::StatusOr<std::string> text =
-      IsTrace(path) ? ProfileOf(path) : ReadFile(path);
+      *is_trace ? ProfileOf(path) : ReadFile(path);
   if (!text.ok()) return text.status();
   absl::StatusOr<nlohmann::json> json = ParseJson(*text, path);
   if (!json.ok()) return json.status();
