@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <new>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -15,11 +16,13 @@ namespace ebbtide {
 
 // What `function` returns; a bug that throws, or a size of which CheckProfile
 // cannot say that it is too much, becomes a status.
-template <class Result>
-Result Guarded(Result (*function)(const Profile&, const PlanOptions&),
-               const Profile& profile, const PlanOptions& options) {
+template <class Result, class... Parameters>
+Result Guarded(Result (*function)(const Profile&, const PlanOptions&,
+                                  Parameters...),
+               const Profile& profile, const PlanOptions& options,
+               std::type_identity_t<Parameters>... more) {
   try {
-    return function(profile, options);
+    return function(profile, options, more...);
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("no memory left for the planner");
   } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 // MakePlan, MakeCurve and Floor: dispatch, and the checks that every plan
 // passes before anybody sees it.
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -13,6 +14,7 @@
 #include "planner/hierarchical.h"
 #include "planner/instant.h"
 #include "planner/lanes.h"
+#include "planner/outlook.h"
 #include "planner/plan.h"
 #include "planner/random_plan.h"
 #include "planner/simulate.h"
@@ -260,12 +262,22 @@ void AddPoint(const CurvePoint& point, std::vector<CurvePoint>* curve) {
   curve->push_back(point);
 }
 
+// In equal steps, the largest first.
+std::vector<int64_t> EqualSteps(int64_t low, int64_t most) {
+  std::vector<int64_t> budgets = {most};
+  for (int k = kCurvePoints - 2; k >= 0; --k) {
+    budgets.push_back(low + (most - low) / (kCurvePoints - 1) * k);
+  }
+  return budgets;
+}
+
 // Budgets from the largest to the least, each beginning with the plans of the
-// one before and of the floor.
-absl::StatusOr<std::vector<CurvePoint>> GraphCurve(const Profile& profile,
-                                                   const PlanOptions& options,
-                                                   int64_t most) {
-  const absl::Duration share = options.time_limit / (kCurvePoints + 1);
+// one before and of the floor. `budgets`: empty for equal steps.
+absl::StatusOr<std::vector<CurvePoint>> GraphCurve(
+    const Profile& profile, const PlanOptions& options, int64_t most,
+    std::vector<int64_t> budgets = {}) {
+  const size_t points = budgets.empty() ? kCurvePoints : budgets.size();
+  const absl::Duration share = options.time_limit / (points + 1);
   const absl::StatusOr<Graph> graph =
       CompileGraph(profile, options.allow_recompute);
   if (!graph.ok()) return graph.status();
@@ -273,12 +285,10 @@ absl::StatusOr<std::vector<CurvePoint>> GraphCurve(const Profile& profile,
   solve.deadline = absl::Now() + share;
   int64_t least = 0;
   std::vector<Draft> starts = {SolveFloor(*graph, solve, &least)};
-  const int64_t low = std::min(most, least);
+  if (budgets.empty()) budgets = EqualSteps(std::min(most, least), most);
   std::vector<CurvePoint> curve;
-  for (int k = kCurvePoints - 1; k >= 0; --k) {
-    solve.budget = k == kCurvePoints - 1
-                       ? most
-                       : low + (most - low) / (kCurvePoints - 1) * k;
+  for (const int64_t budget : budgets) {
+    solve.budget = budget;
     solve.starts = starts;
     solve.deadline = absl::Now() + share;
     GraphPlan solved = SolveGraph(*graph, solve);
@@ -321,6 +331,17 @@ absl::StatusOr<std::vector<CurvePoint>> MakeCurveOrThrow(
   return curve;
 }
 
+absl::StatusOr<std::vector<CurvePoint>> CurveForOrThrow(
+    const Profile& profile, const PlanOptions& options,
+    const std::vector<Bytes>& budgets) {
+  if (auto s = CheckOptions(profile, options); !s.ok()) return s;
+  std::vector<int64_t> sizes;
+  for (const Bytes budget : budgets) sizes.push_back(Count(budget));
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  if (sizes.empty()) return std::vector<CurvePoint>();
+  return GraphCurve(profile, options, sizes.front(), sizes);
+}
+
 }  // namespace
 
 bool Contains(const Plan& plan, Action::Do what) {
@@ -342,6 +363,12 @@ absl::StatusOr<FloorResult> Floor(const Profile& profile,
 absl::StatusOr<std::vector<CurvePoint>> MakeCurve(const Profile& profile,
                                                   const PlanOptions& options) {
   return Guarded(MakeCurveOrThrow, profile, options);
+}
+
+absl::StatusOr<std::vector<CurvePoint>> MakeCurveFor(
+    const Profile& profile, const PlanOptions& options,
+    const std::vector<Bytes>& budgets) {
+  return Guarded(CurveForOrThrow, profile, options, budgets);
 }
 
 }  // namespace ebbtide

@@ -16,7 +16,9 @@ absl::StatusOr<Outlook> MakeOutlook(const Profile& profile,
   if (!known.ok()) return known.status();
   outlook.known = *std::move(known);
   plans.time_limit = options.curve_time;
-  auto curve = MakeCurve(profile, plans);
+  auto curve = options.budgets.empty()
+                   ? MakeCurve(profile, plans)
+                   : MakeCurveFor(profile, plans, options.budgets);
   if (!curve.ok()) return curve.status();
   outlook.curve = *std::move(curve);
   for (CurvePoint& point : outlook.curve) point.time += profile.tail_time;

@@ -17,9 +17,9 @@ namespace ebbtide {
 
 struct Outlook {
   LeastPeak proven;  // no plan needs less
-  // By the best plan known. Without a name: it is the curve's first point.
+  // By the best plan known. Without a name: it is the least of the curve.
   FloorResult known;
-  // From the floor on; times are of whole steps, the tail with them.
+  // Times are of whole steps, the tail with them.
   std::vector<CurvePoint> curve;
 };
 
@@ -30,11 +30,19 @@ struct OutlookOptions {
   // As PlanOptions::evaluations, of each point: with a number the same file
   // gives the same outlook, as long as the time is enough.
   int64_t evaluations = 0;
+  // That the curve has points for; empty: from the floor on, in equal steps.
+  std::vector<Bytes> budgets;
 };
 
 // Errors: as MakeCurve.
 absl::StatusOr<Outlook> MakeOutlook(const Profile& profile,
                                     const OutlookOptions& options);
+
+// As MakeCurve, by the graph solver, for these budgets. Those without a plan,
+// or with none that is faster than that for less, are left out.
+absl::StatusOr<std::vector<CurvePoint>> MakeCurveFor(
+    const Profile& profile, const PlanOptions& options,
+    const std::vector<Bytes>& budgets);
 
 // The fastest step within `budget`; nullopt: no plan is known.
 std::optional<Time> TimeWithin(const Outlook& outlook, Bytes budget);
