@@ -15,8 +15,7 @@
 #include "planner/size.h"
 #include "profiler/explanation.h"
 #include "profiler/run_facts.h"
-#include "profiler/trace.h"
-#include "profiler/trace_format.h"
+#include "profiler/trace_visitor.h"
 
 namespace ebbtide {
 namespace {
@@ -41,9 +40,9 @@ absl::StatusOr<ExplainOptions> OptionsOf(const Arguments& arguments) {
 
 absl::StatusOr<Explanation> ExplainRun(const std::string& path,
                                        const ExplainOptions& options) {
-  const absl::StatusOr<Trace> trace = ReadTrace(path);
-  if (!trace.ok()) return trace.status();
-  RunFacts run = FactsOf(*trace);
+  auto facts = FactsOf(SourceOf(path));
+  if (!facts.ok()) return facts.status();
+  RunFacts run = *std::move(facts);
   if (run.profile.empty() && !options.budget) {
     return ExplainWithoutProfile(std::move(run));
   }

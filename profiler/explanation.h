@@ -47,8 +47,8 @@ struct Holder {
 };
 
 struct PeakOfStep {
-  // "trace": recorded as it happened. "profile": of the profiled step under the
-  // plan, by the simulator.
+  // "trace": recorded as it happened, live bytes. "profile": of the profiled
+  // step under the plan, by the simulator.
   std::string source;
   Bytes bytes{};
   std::string instant;  // as InstantName; "" where nobody knows

@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "profiler/block_books.h"
 
 namespace ebbtide {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Bytes Total(const BytesByKind& live) {
-  Bytes sum{};
-  for (const Bytes each : live) sum += each;
-  return sum;
-}
 
 template <typename Number>
 Number Median(std::vector<Number> numbers) {
@@ -22,65 +19,6 @@ Number Median(std::vector<Number> numbers) {
   const auto middle = numbers.begin() + (numbers.size() - 1) / 2;
   std::nth_element(numbers.begin(), middle, numbers.end());
   return *middle;
-}
-
-void FindPeak(const Trace& trace, RunFacts* facts) {
-  for (const CurveSample& sample : trace.curve) {
-    if (facts->live && Total(sample.live) <= Total(*facts->live)) continue;
-    facts->live = sample.live;
-  }
-  if (facts->live) facts->peak = Total(*facts->live);
-  std::vector<Time> times;
-  for (const StepRecord& step : trace.steps) {
-    if (step.end == 0) continue;
-    ++facts->steps;
-    times.push_back(static_cast<Time>(step.end - step.begin));
-    // What a budget bounds may be more than live bytes, so steps tell.
-    if (step.peak < facts->peak || step.peak == Bytes{}) continue;
-    if (step.peak == facts->peak && facts->peak_step >= 0) continue;
-    facts->peak = step.peak;
-    facts->peak_step = step.index;
-  }
-  facts->step_time = Median(std::move(times));
-}
-
-void FindHolders(const Trace& trace, RunFacts* facts) {
-  Bytes most{-1};
-  for (const PeakRecord& peak : trace.peaks) {
-    Bytes sum{};
-    for (const PeakHolder& holder : peak.holders) sum += holder.bytes;
-    if (sum <= most) continue;
-    most = sum;
-    facts->holders = peak;
-  }
-  if (!facts->holders) return;
-  for (const PeakHolder& holder : facts->holders->holders) {
-    facts->holder_names.push_back(trace.names[holder.name]);
-  }
-}
-
-void SumEvictions(const Trace& trace, RunFacts* facts) {
-  absl::flat_hash_map<int, EvictedName> names;
-  for (const Eviction& eviction : trace.evictions) {
-    EvictedName& evicted = names[eviction.name];
-    if (eviction.how == Eviction::How::kDrop) {
-      ++evicted.drops;
-      evicted.dropped += eviction.bytes;
-    } else {
-      ++evicted.spills;
-      evicted.spilled += eviction.bytes;
-    }
-  }
-  for (auto& [name, evicted] : names) {
-    evicted.name = trace.names[name];
-    facts->evictions.push_back(std::move(evicted));
-  }
-  std::sort(facts->evictions.begin(), facts->evictions.end(),
-            [](const EvictedName& a, const EvictedName& b) {
-              const Bytes of_a = a.dropped + a.spilled;
-              const Bytes of_b = b.dropped + b.spilled;
-              return of_a != of_b ? of_a > of_b : a.name < b.name;
-            });
 }
 
 // Steps by their number in the run; the report knows the last ones.
@@ -137,22 +75,189 @@ std::optional<RunFacts::Report> ReportOf(const std::string& text) {
   }
 }
 
+// All but who is alive at the peak.
+class Summary final : public TraceVisitor {
+ public:
+  explicit Summary(RunFacts* facts) : facts_(*facts) {}
+
+  void OnName(std::string name) override { names_.push_back(std::move(name)); }
+  void OnSample(const CurveSample& sample) override { See(sample.live); }
+  void OnBlock(const BlockEvent& event) override {
+    books_.Apply(event);
+    if (See(books_.live())) highest_ = events_;
+    ++events_;
+  }
+  void OnStepBegin(int64_t index, int64_t time) override {
+    began_[index] = time;
+  }
+  void OnStepEnd(const StepRecord& step) override {
+    ++facts_.steps;
+    if (const auto began = began_.find(step.index); began != began_.end()) {
+      times_.push_back(static_cast<Time>(step.end - began->second));
+      began_.erase(began);
+    }
+    if (step.peak <= step_peak_) return;
+    step_peak_ = step.peak;
+    facts_.peak_step = step.index;
+  }
+  void OnBudget(const BudgetChange& change) override {
+    facts_.budget = change.budget;
+  }
+  void OnEviction(const Eviction& eviction) override {
+    EvictedName& evicted = evicted_[eviction.name];
+    const bool is_drop = eviction.how == Eviction::How::kDrop;
+    ++(is_drop ? evicted.drops : evicted.spills);
+    (is_drop ? evicted.dropped : evicted.spilled) += eviction.bytes;
+  }
+  void OnText(TraceText text) override {
+    if (text.kind == TextKind::kProfile) facts_.profile = std::move(text.text);
+    if (text.kind == TextKind::kPlan) facts_.plan = std::move(text.text);
+    if (text.kind == TextKind::kReport) facts_.report = ReportOf(text.text);
+  }
+
+  // The event after which most is alive; -1: there is none.
+  int64_t highest() const { return highest_; }
+  void Finish();
+
+ private:
+  // Whether more is alive than ever before.
+  bool See(const BytesByKind& live) {
+    if (facts_.live && Total(live) <= Total(*facts_.live)) return false;
+    facts_.live = live;
+    return true;
+  }
+
+  RunFacts& facts_;
+  std::vector<std::string> names_;
+  BlockBooks books_;
+  int64_t events_ = 0;
+  int64_t highest_ = -1;
+  absl::flat_hash_map<int64_t, int64_t> began_;  // steps that have not ended
+  Bytes step_peak_{};
+  std::vector<Time> times_;
+  absl::flat_hash_map<int, EvictedName> evicted_;
+};
+
+void Summary::Finish() {
+  if (facts_.live) facts_.peak = Total(*facts_.live);
+  // What a budget bounds may be more than live bytes, so steps tell.
+  if (step_peak_ >= facts_.peak) {
+    facts_.peak = step_peak_;
+  } else {
+    facts_.peak_step = -1;
+  }
+  facts_.step_time = Median(std::move(times_));
+  for (auto& [name, evicted] : evicted_) {
+    evicted.name = names_[name];
+    facts_.evictions.push_back(std::move(evicted));
+  }
+  std::sort(facts_.evictions.begin(), facts_.evictions.end(),
+            [](const EvictedName& a, const EvictedName& b) {
+              const Bytes of_a = a.dropped + a.spilled;
+              const Bytes of_b = b.dropped + b.spilled;
+              return of_a != of_b ? of_a > of_b : a.name < b.name;
+            });
+}
+
+// Who is alive after an event, and what becomes of the largest of them.
+class Holders final : public TraceVisitor {
+ public:
+  Holders(int64_t event, size_t most) : left_(event), most_(most) {}
+
+  void OnName(std::string name) override { names_.push_back(std::move(name)); }
+  void OnBlock(const BlockEvent& event) override {
+    if (left_ < 0) return;
+    books_.Apply(event);
+    if (event.what == BlockEvent::What::kFree) notes_.erase(event.block);
+    if (event.what == BlockEvent::What::kForget) notes_.clear();
+    if (left_-- == 0) Choose();
+  }
+  void OnNote(const BlockNote& note) override {
+    // After the peak the books stay as they were there.
+    if (books_.Find(note.block) == nullptr) return;
+    Known& known = notes_[note.block];
+    if (note.what == BlockNote::What::kShape) known.shape = note.name;
+    if (note.what == BlockNote::What::kMadeBy) known.made_by = note.name;
+    if (note.what == BlockNote::What::kReturns) known.done = "brought back";
+  }
+  void OnEviction(const Eviction& eviction) override {
+    const auto chosen = std::find_if(
+        chosen_.begin(), chosen_.end(),
+        [&](const auto& each) { return each.first == eviction.value; });
+    if (left_ >= 0 || chosen == chosen_.end()) return;
+    notes_[eviction.value].done = eviction.how == Eviction::How::kDrop
+                                      ? "dropped later"
+                                      : "copied away later";
+  }
+
+  void Finish(RunFacts* facts);
+
+ private:
+  struct Known {
+    int shape = -1;
+    int made_by = -1;
+    const char* done = "";
+  };
+
+  void Choose() {
+    chosen_.assign(books_.alive().begin(), books_.alive().end());
+    std::sort(chosen_.begin(), chosen_.end(), [](const auto& a, const auto& b) {
+      return std::pair(b.second.bytes, a.first) <
+             std::pair(a.second.bytes, b.first);
+    });
+    count_ = static_cast<int64_t>(chosen_.size());
+    for (const auto& [number, block] : chosen_) bytes_ += block.bytes;
+    if (chosen_.size() > most_) chosen_.resize(most_);
+  }
+  std::string NameOf(const BlockBooks::Block& block, const Known& known) const;
+
+  int64_t left_;  // events up to that one
+  const size_t most_;
+  std::vector<std::string> names_;
+  BlockBooks books_;
+  absl::flat_hash_map<int64_t, Known> notes_;
+  std::vector<std::pair<int64_t, BlockBooks::Block>> chosen_;  // by number
+  int64_t count_ = 0;
+  Bytes bytes_{};
+};
+
+std::string Holders::NameOf(const BlockBooks::Block& block,
+                            const Known& known) const {
+  const int op = block.name >= 0 ? block.name : known.made_by;
+  std::string name = op < 0 ? "of no recorded op" : names_[op];
+  if (known.shape >= 0) absl::StrAppend(&name, " ", names_[known.shape]);
+  return name;
+}
+
+void Holders::Finish(RunFacts* facts) {
+  facts->alive_count = count_;
+  facts->alive_bytes = bytes_;
+  for (const auto& [number, block] : chosen_) {
+    const auto found = notes_.find(number);
+    const Known known = found == notes_.end() ? Known() : found->second;
+    facts->alive.push_back({.name = NameOf(block, known),
+                            .bytes = block.bytes,
+                            .kind = block.kind,
+                            .done = known.done});
+  }
+}
+
 }  // namespace
 
-RunFacts FactsOf(const Trace& trace) {
+absl::StatusOr<RunFacts> FactsOf(const TraceSource& source, size_t most) {
   RunFacts facts;
-  facts.complete = trace.complete;
-  facts.damage = trace.damage;
-  facts.dropped_records = trace.dropped;
-  if (!trace.budgets.empty()) facts.budget = trace.budgets.back().budget;
-  FindPeak(trace, &facts);
-  FindHolders(trace, &facts);
-  SumEvictions(trace, &facts);
-  for (const TraceText& text : trace.texts) {
-    if (text.kind == TextKind::kProfile) facts.profile = text.text;
-    if (text.kind == TextKind::kPlan) facts.plan = text.text;
-    if (text.kind == TextKind::kReport) facts.report = ReportOf(text.text);
-  }
+  Summary summary(&facts);
+  const auto end = source(summary);
+  if (!end.ok()) return end.status();
+  facts.complete = end->complete;
+  facts.damage = end->damage;
+  facts.dropped_records = end->dropped;
+  summary.Finish();
+  if (summary.highest() < 0) return facts;
+  Holders holders(summary.highest(), most);
+  const auto again = source(holders);
+  if (!again.ok()) return again.status();
+  holders.Finish(&facts);
   return facts;
 }
 

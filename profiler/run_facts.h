@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "planner/units.h"
 #include "profiler/kind.h"
 #include "profiler/trace.h"
+#include "profiler/trace_visitor.h"
 
 namespace ebbtide {
 
@@ -37,20 +39,30 @@ struct Obstacle {
   Bytes bytes{};
 };
 
+// A block that was alive where live bytes are highest.
+struct AliveBlock {
+  std::string name;  // the op that made it and its shape, as far as known
+  Bytes bytes{};
+  Kind kind = Kind::kOther;
+  std::string done;  // what was done to it; "" where nothing was
+};
+
 struct RunFacts {
   bool complete = false;  // the program came to its end
   std::string damage;     // why reading stopped; empty: it did not
   int64_t dropped_records = 0;
 
-  int64_t steps = 0;                      // that were seen whole
-  Bytes budget{-1};                       // the last; negative: none
-  Bytes peak{};                           // of live bytes
-  int64_t peak_step = -1;                 // -1: outside of the steps
-  std::optional<BytesByKind> live;        // at the highest sample
-  std::optional<PeakRecord> holders;      // of the highest peak recorded
-  std::vector<std::string> holder_names;  // of these
-  Time step_time = 0;                     // the median; 0: no step is whole
-  std::vector<EvictedName> evictions;     // most bytes first
+  int64_t steps = 0;                // that were seen whole
+  Bytes budget{-1};                 // the last; negative: none
+  Bytes peak{};                     // of live bytes
+  int64_t peak_step = -1;           // -1: outside of the steps
+  std::optional<BytesByKind> live;  // where they are highest
+  // Of all blocks that are alive there; 0: the trace tells of none.
+  int64_t alive_count = 0;
+  Bytes alive_bytes{};
+  std::vector<AliveBlock> alive;       // the largest of them, the largest first
+  Time step_time = 0;                  // the median; 0: no step is whole
+  std::vector<EvictedName> evictions;  // most bytes first
 
   std::string profile;  // texts, the last of each; empty: there is none
   std::string plan;
@@ -67,8 +79,10 @@ struct RunFacts {
   std::optional<Report> report;
 };
 
-// A report that does not parse is none.
-RunFacts FactsOf(const Trace& trace);
+// Reads the source twice; the memory it takes does not depend on the length of
+// the run. `most`: of the blocks that are alive. A report that does not parse
+// is none. Errors: the source's.
+absl::StatusOr<RunFacts> FactsOf(const TraceSource& source, size_t most = 10);
 
 }  // namespace ebbtide
 

@@ -50,8 +50,14 @@ Trace RunOfThreeOps() {
   return trace;
 }
 
+RunFacts SummaryOf(const Trace& trace) {
+  const auto facts = FactsOf(SourceOf(trace));
+  EXPECT_EQ(facts.status(), absl::OkStatus());
+  return *facts;
+}
+
 Explanation ExplainTrace(const Trace& trace) {
-  RunFacts run = FactsOf(trace);
+  RunFacts run = SummaryOf(trace);
   const auto profile = ProfileFromJson(run.profile, "the trace");
   EXPECT_EQ(profile.status(), absl::OkStatus());
   auto explanation = Explain(*profile, std::move(run), {});
@@ -60,7 +66,7 @@ Explanation ExplainTrace(const Trace& trace) {
 }
 
 TEST(RunFactsTest, WhatTheTraceSays) {
-  const RunFacts run = FactsOf(RunOfThreeOps());
+  const RunFacts run = SummaryOf(RunOfThreeOps());
   EXPECT_TRUE(run.complete);
   EXPECT_EQ(run.steps, 3);
   EXPECT_EQ(run.step_time, 11);
@@ -78,7 +84,7 @@ TEST(RunFactsTest, WhatTheTraceSays) {
 }
 
 TEST(RunFactsTest, PredictionsBesideWhatWasMeasured) {
-  const RunFacts run = FactsOf(RunOfThreeOps());
+  const RunFacts run = SummaryOf(RunOfThreeOps());
   ASSERT_TRUE(run.report.has_value());
   // Step 0 is forgotten, and the second plan was never followed.
   ASSERT_EQ(run.report->followed.size(), 1);
@@ -96,12 +102,12 @@ TEST(RunFactsTest, AReportThatDoesNotParseIsNone) {
   Trace trace = RunOfThreeOps();
   for (const char* report : {"{", "[]", R"({"state":1})", R"({"state":"a"})"}) {
     trace.texts.back().text = report;
-    EXPECT_FALSE(FactsOf(trace).report.has_value()) << report;
+    EXPECT_FALSE(SummaryOf(trace).report.has_value()) << report;
   }
 }
 
 TEST(RunFactsTest, AnEmptyTraceSaysNothing) {
-  const RunFacts run = FactsOf(Trace());
+  const RunFacts run = SummaryOf(Trace());
   EXPECT_EQ(run.steps, 0);
   EXPECT_EQ(run.budget, Bytes{-1});
   EXPECT_FALSE(run.live.has_value());
@@ -139,20 +145,42 @@ TEST(ExplanationTest, TheRunsOwnPlanComesFirst) {
   EXPECT_THAT(other.unknown, Contains(HasSubstr("not one of the step")));
 }
 
+// Block 1 is the largest of those alive after the fourth event, where most is.
 TEST(ExplanationTest, RecordedHoldersWinOverThoseOfTheProfile) {
+  using What = BlockEvent::What;
   Trace trace = RunOfThreeOps();
-  trace.peaks = {{.holders = {{0, Bytes{3}, Kind::kParameter}}},
-                 {.holders = {{0, Bytes{4}, Kind::kParameter},
-                              {1, Bytes{7}, Kind::kSaved}}}};
+  trace.names.push_back("[2, 3] float");
+  trace.curve.clear();
+  trace.blocks = {
+      {What::kAllocate, 1, 0, Bytes{3}, Kind::kParameter, -1, Bytes{1}},
+      {What::kAllocate, 2, 1, Bytes{7}, Kind::kOther, 1, Bytes{1}},
+      {What::kRetag, 3, 1, Bytes{}, Kind::kSaved, -1, Bytes{1}},
+      {What::kAllocate, 4, 2, Bytes{2}, Kind::kScratch, -1, Bytes{2}},
+      {What::kFree, 5, 0, Bytes{}, Kind::kOther, -1, Bytes{2}},
+      {What::kFree, 8, 1, Bytes{}, Kind::kOther, -1, Bytes{2}},
+      {What::kAllocate, 9, 3, Bytes{1}, Kind::kOther, 0, Bytes{2}}};
+  trace.notes = {{BlockNote::What::kShape, 1, 2},
+                 {BlockNote::What::kMadeBy, 2, 0},
+                 {BlockNote::What::kReturns, 2, -1, 0}};
+  trace.evictions = {{1, 0, Bytes{4}, Eviction::How::kSpill, 0},
+                     {7, 1, Bytes{7}, Eviction::How::kDrop, 1}};
   const Explanation e = ExplainTrace(trace);
   ASSERT_TRUE(e.peak.has_value());
   EXPECT_EQ(e.peak->source, "trace");
   EXPECT_EQ(e.peak->bytes, Bytes{14});
-  EXPECT_EQ(e.peak->other, Bytes{3});
-  ASSERT_EQ(e.peak->largest.size(), 2);
-  EXPECT_EQ(e.peak->largest[0].name, "aten::gelu");
+  EXPECT_EQ(e.peak->other, Bytes{2});
+  EXPECT_EQ(e.peak->count, 3);
+  ASSERT_EQ(e.peak->largest.size(), 3);
+  EXPECT_EQ(e.peak->largest[0].name, "aten::gelu [2, 3] float");
   EXPECT_EQ(e.peak->largest[0].kind, "saved");
+  EXPECT_EQ(e.peak->largest[0].done, "dropped later");
+  EXPECT_EQ(e.peak->largest[1].name, "of no recorded op");
   EXPECT_EQ(e.peak->largest[1].kind, "parameters");
+  EXPECT_EQ(e.peak->largest[1].done, "");
+  EXPECT_EQ(e.peak->largest[2].name, "aten::mm");
+  EXPECT_EQ(e.peak->largest[2].done, "brought back");
+  EXPECT_EQ(FactsOf(SourceOf(trace), 1)->alive.size(), 1);
+  EXPECT_EQ(FactsOf(SourceOf(trace), 1)->alive_bytes, Bytes{12});
 }
 
 TEST(ExplanationTest, BudgetsAreRoundAndReachFromTheFloorToThePeak) {
@@ -162,7 +190,7 @@ TEST(ExplanationTest, BudgetsAreRoundAndReachFromTheFloorToThePeak) {
   EXPECT_EQ(e->keeping->proven.bytes, Bytes{13});
   EXPECT_EQ(e->unit, Bytes{1});
   ASSERT_EQ(e->budgets.size(), 3);
-  EXPECT_EQ(e->budgets.front().budget, e->keeping->known.bytes);
+  EXPECT_EQ(e->budgets.front().budget, e->keeping->proven.bytes);
   EXPECT_EQ(e->budgets.back().budget, UnmanagedPeak(ThreeOps()));
   EXPECT_EQ(e->budgets.back().keeping, BaseTime(ThreeOps()));
   EXPECT_FALSE(e->budgets.back().spilling.has_value());
@@ -209,7 +237,7 @@ TEST(ExplanationTest, ARunWithoutAProfileTellsWhatItMeasured) {
   trace.texts.clear();
   trace.complete = false;
   trace.damage = "a damaged record";
-  const Explanation e = ExplainWithoutProfile(FactsOf(trace));
+  const Explanation e = ExplainWithoutProfile(SummaryOf(trace));
   EXPECT_THAT(e.unknown, Contains(HasSubstr("no profile")));
   EXPECT_THAT(e.unknown, Contains(HasSubstr("a damaged record")));
   const Json json = Json::parse(ExplanationToJson(e));
