@@ -1,6 +1,7 @@
 #include "allocator/ledger.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace ebbtide {
 namespace {
@@ -95,6 +96,24 @@ bool Ledger::Retag(const void* block, Kind kind) {
     Compare(live_);
   }
   return true;
+}
+
+std::vector<Ledger::Block> Ledger::Largest(size_t most) const {
+  std::vector<Block> largest;
+  {
+    std::lock_guard lock(mutex_);
+    largest.reserve(blocks_.size());
+    for (const auto& [address, entry] : blocks_) {
+      largest.push_back({address, entry.bytes, entry.kind});
+    }
+  }
+  const auto end = largest.begin() + std::min(most, largest.size());
+  std::partial_sort(
+      largest.begin(), end, largest.end(), [](const Block& a, const Block& b) {
+        return std::tie(b.bytes, a.address) < std::tie(a.bytes, b.address);
+      });
+  largest.erase(end, largest.end());
+  return largest;
 }
 
 Bytes Ledger::SizeOf(const void* block) const {

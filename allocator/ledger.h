@@ -9,7 +9,7 @@
 // retagged by the thread that allocates; else it may miss a block in flight.
 //
 // Thread-safe. Take and Give are lock-free; the large blocks' table has one
-// mutex. Nothing here allocates except Enter.
+// mutex. Nothing here allocates except Enter and Largest.
 #ifndef EBBTIDE_ALLOCATOR_LEDGER_H_
 #define EBBTIDE_ALLOCATOR_LEDGER_H_
 
@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "planner/units.h"
@@ -70,6 +71,13 @@ class Ledger {
   Bytes OnFree(const void* block);
   // Moves a live block's bytes to another kind; false if it is not entered.
   bool Retag(const void* block, Kind kind);
+  // The `most` largest of the entered blocks, the largest first.
+  struct Block {
+    const void* address = nullptr;
+    Bytes bytes{};
+    Kind kind = Kind::kOther;
+  };
+  std::vector<Block> Largest(size_t most) const;
   // Bytes of an entered block, or 0.
   Bytes SizeOf(const void* block) const;
 

@@ -4,7 +4,9 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
+#include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 
 namespace ebbtide {
@@ -15,6 +17,18 @@ namespace {
 [[gnu::tls_model("initial-exec")]] thread_local int fill_here = -1;
 
 void (*observe_free)(void* block) = nullptr;
+std::string (*explain)(Bytes request) = nullptr;
+
+[[noreturn]] void ThrowOutOfMemory(size_t size) {
+  std::string more;
+  // No larger one is a size.
+  if (explain != nullptr && size <= size_t{INT64_MAX}) {
+    more = explain(Bytes{static_cast<int64_t>(size)});
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, false,
+                   "ebbtide: CPU out of memory: the system has no ", size,
+                   " bytes left", more.empty() ? "" : "; ", more);
+}
 
 void NoteFree(void* block) {
   if (observe_free != nullptr) observe_free(block);
@@ -44,9 +58,7 @@ class CpuAllocator final : public c10::Allocator {
     if (size == 0) return {nullptr, nullptr, &DeleteSmall, cpu};
     void* block =
         HostAllocator::Global().Allocate(size, AllocationKind::Current());
-    TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr,
-                     "ebbtide: CPU out of memory: the system has no ", size,
-                     " bytes left");
+    if (block == nullptr) ThrowOutOfMemory(size);
     c10::profiledCPUMemoryReporter().New(block, size);
     if (fill_here >= 0) std::memset(block, fill_here, size);
     // Context and data are the same, which keeps raw_allocate working.
@@ -69,6 +81,10 @@ void InstallCpuAllocator() {
 }
 
 void SetFreeObserver(void (*observer)(void* block)) { observe_free = observer; }
+
+void SetExplainer(std::string (*explainer)(Bytes request)) {
+  explain = explainer;
+}
 
 c10::Storage NewStorage(size_t bytes) {
   return c10::Storage(c10::Storage::use_byte_size_t(), bytes,

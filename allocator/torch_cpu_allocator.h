@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "allocator/allocation_kind.h"
 #include "allocator/host_allocator.h"
@@ -17,6 +18,10 @@ void InstallCpuAllocator();
 
 // `observer` is called with every block before it is freed. Before the above.
 void SetFreeObserver(void (*observer)(void* block));
+
+// `explainer` is asked for what to add to the error where the system has no
+// memory for a request; "": nothing. Before InstallCpuAllocator.
+void SetExplainer(std::string (*explainer)(Bytes request));
 
 // Uninitialised bytes from it, resizable as those of new tensors are.
 c10::Storage NewStorage(size_t bytes);

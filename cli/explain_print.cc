@@ -74,7 +74,7 @@ void AddPeak(const PeakOfStep& peak, std::string* text) {
       peak.instant.empty() ? std::string() : absl::StrCat(" at ", peak.instant),
       peak.count, FormatSize(peak.other));
   for (const Holder& holder : peak.largest) {
-    Line(text, "%12s  %-10s  %-11s  %s", FormatSize(holder.bytes), holder.kind,
+    Line(text, "%12s  %-10s  %-17s  %s", FormatSize(holder.bytes), holder.kind,
          holder.done, holder.name);
   }
 }
@@ -151,6 +151,19 @@ double PercentMore(double value, double than) {
   return than > 0 ? 100 * (value / than - 1) : 0;
 }
 
+// What failed first, if anything did; the file has the rest.
+void AddOutOfMemory(const std::string& text_of_report, std::string* text) {
+  const auto json = nlohmann::json::parse(text_of_report, nullptr, false);
+  if (!json.is_object()) return;
+  Line(text, "\nout of memory: %s did not fit in %s, in step %d; %s were alive",
+       FormatSize(Bytes{json.value("request", int64_t{0})}),
+       json.value("where", ""), json.value("step", int64_t{0}),
+       FormatSize(Bytes{json.value("live", int64_t{0})}));
+  for (const auto& help : json.value("helps", std::vector<std::string>())) {
+    Line(text, "  would have helped: %s", help);
+  }
+}
+
 void AddReport(const RunFacts::Report& report, std::string* text) {
   for (const Followed& plan : report.followed) {
     Line(text,
@@ -175,6 +188,7 @@ void AddReport(const RunFacts::Report& report, std::string* text) {
          size("bytes"), size("recomputable"), size("offload_only"),
          size("kept"), size("parameters"), size("outside"));
   }
+  AddOutOfMemory(report.out_of_memory, text);
   for (size_t i = 0; i < report.obstacles.size() && i < kMost; ++i) {
     Line(text, "%sin the way: %s, %s", i == 0 ? "\n" : "",
          report.obstacles[i].why, FormatSize(report.obstacles[i].bytes));

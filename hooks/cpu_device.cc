@@ -60,6 +60,7 @@ absl::Status CpuDevice::Install(const Settings& settings,
   });
   allocator.SetOverrunHandler(callbacks.on_overrun);
   SetFreeObserver(&BeforeFree);
+  SetExplainer(callbacks.explain);
   InstallCpuAllocator();
   return absl::OkStatus();
 }

@@ -134,6 +134,12 @@ std::string Explain(DeviceIndex device, Bytes wanted) {
                   floor.empty() ? "the floor is not known yet; a smaller batch "
                                   "lowers what is needed"
                                 : floor);
+  std::string report;
+  if (Device::Get().is_async()) {
+    report =
+        Runtime::Global().ReportOutOfMemory(device, NameOf(device), wanted);
+  }
+  if (!report.empty()) absl::StrAppend(&text, "\nebbtide: ", report);
   return text;
 }
 

@@ -70,6 +70,8 @@ class Device {
     bool (*relieve)(const Pressure& pressure);
     // A request goes beyond the budget all the same. May throw to refuse it.
     void (*on_overrun)(Bytes wanted, Bytes budget);
+    // The system has no memory for a request: what to add to the error, or "".
+    std::string (*explain)(Bytes request);
   };
 
   virtual ~Device() = default;
@@ -106,8 +108,8 @@ class Device {
   // Nothing is held to a budget any more, where that ends here.
   virtual void StopBounding() {}
 
-  // A step ends there and the next one begins. `follows_plan`: it is planned, so
-  // that its addresses may be, too.
+  // A step ends there and the next one begins. `follows_plan`: it is planned,
+  // so that its addresses may be, too.
   virtual void BeginStep(int /*index*/, bool /*follows_plan*/) {}
 
   // What is alive, by kind; its budget is the device's.

@@ -147,6 +147,31 @@ nlohmann::ordered_json CuptiToJson(const CuptiReport& cupti) {
           {"steps", std::move(steps)}};
 }
 
+nlohmann::ordered_json OutOfMemoryToJson(const OutOfMemory& what) {
+  auto largest = nlohmann::ordered_json::array();
+  for (const OutOfMemory::Block& block : what.largest) {
+    largest.push_back({{"bytes", Count(block.bytes)},
+                       {"kind", KindName(block.kind)},
+                       {"op", block.op},
+                       {"held", block.held}});
+  }
+  auto kinds = nlohmann::ordered_json::object();
+  for (int kind = 0; kind < kKinds; ++kind) {
+    kinds[KindName(static_cast<Kind>(kind))] = Count(what.live_by_kind[kind]);
+  }
+  return {{"request", Count(what.request)},
+          {"device", what.device},
+          {"where", what.where},
+          {"step", what.step},
+          {"budget", Count(what.budget)},
+          {"live", Count(what.live)},
+          {"live_by_kind", std::move(kinds)},
+          {"largest", std::move(largest)},
+          {"floor", what.floor},
+          {"helps", what.helps},
+          {"file", what.file}};
+}
+
 // The last steps, and who followed which plan; numbers are those of the run.
 void AddSteps(const RunReport& r, nlohmann::ordered_json* json) {
   auto times = nlohmann::ordered_json::array();
@@ -223,6 +248,9 @@ std::string ReportToJson(const RunReport& r) {
   }
   if (r.cupti.is_asked) json["cupti"] = CuptiToJson(r.cupti);
   if (r.coverage) json["saved"] = CoverageToJson(*r.coverage);
+  if (r.out_of_memory) {
+    json["out_of_memory"] = OutOfMemoryToJson(*r.out_of_memory);
+  }
   return json.dump(1);
 }
 

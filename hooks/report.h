@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "hooks/coverage.h"
 #include "hooks/host_tier.h"
+#include "hooks/out_of_memory.h"
 #include "hooks/step_log.h"
 #include "hooks/step_work.h"
 #include "planner/units.h"
@@ -113,6 +114,8 @@ struct RunReport {
   std::optional<Coverage> coverage;
   CudaReport cuda;
   CuptiReport cupti;
+  // The first request of the program that failed.
+  std::optional<OutOfMemory> out_of_memory;
 };
 
 // One line for people, without a newline.

@@ -115,6 +115,10 @@ class Residency {
   // Whether the bytes are held here for saved tensors, which may copy them,
   // read them or let them go at any time.
   bool IsBusyWith(const c10::Storage& storage);
+  // Visits the storages whose bytes are in the block at that address.
+  void VisitBlock(
+      const void* address,
+      const std::function<void(const Tape& tape, int storage)>& visit) const;
   // Why spilling stopped; empty while it works.
   const std::string& spill_failure() const { return spill_failure_; }
 

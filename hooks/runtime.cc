@@ -16,7 +16,6 @@
 #include "hooks/device.h"
 #include "hooks/engine.h"
 #include "hooks/guarded.h"
-#include "hooks/proving.h"
 #include "hooks/rank.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
@@ -126,6 +125,11 @@ absl::Status Runtime::Enter(Device* device) {
                   .on_overrun =
                       [](Bytes wanted, Bytes budget) {
                         Runtime::Global().OnOverrun(wanted, budget);
+                      },
+                  .explain =
+                      [](Bytes request) {
+                        return Runtime::Global().ReportOutOfMemory(0, "cpu",
+                                                                   request);
                       }});
   if (!installed.ok()) return installed;
   residency_.SetTier(std::move(tier));
@@ -252,43 +256,6 @@ void Runtime::BeforeFree(void* block) {
     residency_.BeforeFree(block, in_backward_);
   } catch (const std::exception& error) {
     TurnOff(error.what());
-  }
-}
-
-// The op or the backward node that this thread is inside, for people.
-std::string Runtime::Here() const {
-  if (const auto node = torch::autograd::get_current_node()) {
-    return node->name();
-  }
-  const int op = tape_ == nullptr ? -1 : CurrentOp(tape_.get());
-  return op < 0 ? "outside forward and backward" : tape_->ops[op].info->name;
-}
-
-void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
-  // A step that is over its budget anyhow can have its proofs, or none would
-  // ever be had where the budget is impossible.
-  TORCH_CHECK_WITH(OutOfMemoryError,
-                   !Proving::IsSet() || ledger().Peak() > budget,
-                   "ebbtide: no room to prove that something repeats");
-  if ((overrun_told_ && !settings_.strict) || may_leave_ ||
-      state_ == State::kOff) {
-    return;
-  }
-  // Not by waiting for our lock: PyTorch allocates under the lock of a random
-  // generator, and we take that under ours.
-  std::string where = "one thread while another evicts";
-  if (const auto lock =
-          RuntimeLock::TryAcquire(std::chrono::milliseconds(200))) {
-    where = Here();
-  }
-  const std::string what =
-      absl::StrCat(FormatSize(wanted), " needed in ", where, ", the budget is ",
-                   FormatSize(budget), " and nothing is left to evict");
-  TORCH_CHECK_WITH(OutOfMemoryError, !settings_.strict, "ebbtide: ", what,
-                   " (EBBTIDE_STRICT)");
-  // Told at the first allocation that meets it.
-  if (!overrun_told_.exchange(true)) {
-    SayHere(absl::StrCat("over budget: ", what));
   }
 }
 

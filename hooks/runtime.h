@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "hooks/device.h"
 #include "hooks/lru_map.h"
+#include "hooks/out_of_memory.h"
 #include "hooks/plan_run.h"
 #include "hooks/planning.h"
 #include "hooks/recognition.h"
@@ -57,6 +58,13 @@ class Runtime final : public TapeListener {
   void LeaveCpu();
   // What was last said of the floor; "" before it is known.
   std::string KnownFloor();
+  // A request of the program will fail: writes down what is alive, once per
+  // process, and says where, for the error's text. "" where it does not, or
+  // cannot. `name`: of the device, for people. Waits for no lock for long.
+  std::string ReportOutOfMemory(int device, const std::string& name,
+                                Bytes request);
+  // In a catch clause, of what leaves to the program.
+  [[noreturn]] void RaiseWithReport(const c10::OutOfMemoryError& error);
   // What was done so far, as JSON.
   std::string Report();
   // Python is about to have the address of the storage.
@@ -113,6 +121,9 @@ class Runtime final : public TapeListener {
   static void AfterForkInParent();
   static void AfterForkInChild();
   std::string Here() const;
+  OutOfMemory DescribeOutOfMemory(int device, const std::string& name,
+                                  Bytes request);
+  std::vector<std::string> WhatWouldHelp(const OutOfMemory& what) const;
   static const char* NameOf(State state);
   // Of the device of the open or the last pair.
   Ledger& ledger() const { return Device::Get().ledger(device_); }
@@ -275,6 +286,7 @@ class Runtime final : public TapeListener {
   int64_t evictions_ = 0;  // of all pairs before the open one
   int quiet_pairs_ = 0;    // in a row without an eviction
   std::atomic<bool> overrun_told_ = false;
+  std::atomic<bool> out_of_memory_told_ = false;
   bool overran_ = false;  // the last step
   Bytes waste_{};  // of its peak, what the allocator had beyond what was alive
   std::string floor_;      // what was last said of it,

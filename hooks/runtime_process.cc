@@ -43,6 +43,7 @@ void Runtime::AfterForkInChild() {
   const bool was_asked_for = Global().state_ != State::kOff;
   Global().state_ = State::kOff;
   Global().is_quiet_ = true;
+  Global().out_of_memory_told_ = false;
   Global().is_new_child_ = was_asked_for;
 }
 

@@ -89,6 +89,14 @@ void SavedTensor::NoteVersion(const at::Tensor& tensor) {
 }
 
 at::Tensor SavedTensor::call_unpack_hook() {
+  try {
+    return Unpack();
+  } catch (const c10::OutOfMemoryError& error) {
+    Runtime::Global().RaiseWithReport(error);
+  }
+}
+
+at::Tensor SavedTensor::Unpack() {
   const RuntimeLock lock;
   const Busy busy;
   CheckVersion();

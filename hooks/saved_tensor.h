@@ -34,6 +34,7 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
   }
 
  private:
+  at::Tensor Unpack();
   void NoteVersion(const at::Tensor& tensor);
   void CheckVersion() const;
   std::string MakerOfModified() const;

@@ -33,6 +33,24 @@ TEST(LedgerTest, LiveBytesFollowTakesAndGives) {
   EXPECT_EQ(Live(ledger, Kind::kGradient), Bytes{0});
 }
 
+TEST(LedgerTest, TheLargestBlocksComeFirst) {
+  Ledger ledger;
+  ledger.Take(Bytes{5000});  // small ones are not entered
+  for (int i = 0; i < 5; ++i) {
+    ledger.OnAllocate(Block(i), Bytes{100 + i % 3}, Kind::kSaved);
+  }
+  ledger.Retag(Block(2), Kind::kGradient);
+  const auto largest = ledger.Largest(3);
+  ASSERT_EQ(largest.size(), 3);
+  EXPECT_EQ(largest[0].address, Block(2));
+  EXPECT_EQ(largest[0].bytes, Bytes{102});
+  EXPECT_EQ(largest[0].kind, Kind::kGradient);
+  EXPECT_EQ(largest[1].address, Block(1));
+  EXPECT_EQ(largest[2].address, Block(4));
+  EXPECT_EQ(ledger.Largest(9).size(), 5);
+  EXPECT_TRUE(Ledger().Largest(1).empty());
+}
+
 TEST(LedgerTest, TryTakeStopsAtTheBudget) {
   Ledger ledger;
   ledger.SetBudget(Bytes{100});

@@ -113,7 +113,10 @@ def test_out_of_memory_has_the_native_text_and_a_report_below(device: Zygote) ->
         "ebbtide: alive: 40.00 MiB (other 40.00 MiB); "
         "the cache holds 0 B more, 0 B of it in segments that are empty",
         "ebbtide: the floor is not known yet; a smaller batch lowers what is needed",
+        f"ebbtide: what was alive is in {done.report['out_of_memory']['file']}",
     ]
+    assert done.report["out_of_memory"]["request"] == 30 * MIB
+    assert done.report["out_of_memory"]["device"] == "cuda:0"
     assert noted(done, "smaller batch") == [str(30 * MIB)]
     assert noted(done, "reserved") == [str(30 * MIB)]
     assert done.report["cuda"]["devices"]["cuda:0"] == {
