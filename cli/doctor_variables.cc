@@ -20,7 +20,7 @@ constexpr const char* kVariables[] = {
     "EBBTIDE_STRICT",      "EBBTIDE_VERIFY",      "EBBTIDE_CUPTI",
     "EBBTIDE_WEIGHTS",     "EBBTIDE_LOG",         "EBBTIDE_DISABLE",
     "EBBTIDE_MIN_BYTES",   "EBBTIDE_RECOMPUTE",   "EBBTIDE_SIGNATURES",
-    "EBBTIDE_TEST_PLANS",  "EBBTIDE_LOADED_PID",
+    "EBBTIDE_TEST_PLANS",  "EBBTIDE_LOADED_PID",  "EBBTIDE_PROGRESS",
 };
 
 int Distance(const std::string& a, const std::string& b) {

@@ -144,6 +144,7 @@ absl::StatusOr<Environment> MakeEnvironment(const Arguments& arguments) {
     environment[setting.variable] = *value;
   }
   if (arguments.strict) environment["EBBTIDE_STRICT"] = "1";
+  environment["EBBTIDE_PROGRESS"] = "1";
   if (!environment.contains("EBBTIDE_BUDGET") &&
       !environment.contains("EBBTIDE_RECORD") &&
       std::getenv("EBBTIDE_BUDGET") == nullptr &&

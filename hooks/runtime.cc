@@ -309,6 +309,7 @@ std::string Runtime::Report() {
 std::string Runtime::Finish() {
   const RuntimeLock lock;
   Device::Get().BeginExit();
+  if (progress_) progress_->Close();
   // The books only: a thread may be inside the pair, and goes on with it.
   CloseStep();
   TakeQueuedTime();

@@ -21,6 +21,7 @@
 #include "hooks/out_of_memory.h"
 #include "hooks/plan_run.h"
 #include "hooks/planning.h"
+#include "hooks/progress.h"
 #include "hooks/recognition.h"
 #include "hooks/recorder.h"
 #include "hooks/report.h"
@@ -132,6 +133,8 @@ class Runtime final : public TapeListener {
   // The program frees what recipes rely on.
   void BeforeFree(void* block);
   void StepAside(const std::string& why);
+  void StartProgress();
+  void ShowProgress(double now, bool at_once);
   // By one rank for all, or by each that it happens to.
   void Say(const std::string& line) const;
   void SayHere(const std::string& line) const;
@@ -287,7 +290,8 @@ class Runtime final : public TapeListener {
   int quiet_pairs_ = 0;    // in a row without an eviction
   std::atomic<bool> overrun_told_ = false;
   std::atomic<bool> out_of_memory_told_ = false;
-  bool overran_ = false;  // the last step
+  bool overran_ = false;              // the last step
+  std::optional<Progress> progress_;  // nullopt: none is shown
   Bytes waste_{};  // of its peak, what the allocator had beyond what was alive
   std::string floor_;      // what was last said of it,
   Bytes highest_floor_{};  // for the highest one

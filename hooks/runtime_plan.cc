@@ -248,6 +248,8 @@ void Runtime::Sleep(Bytes peak) {
   const int64_t room = Count(budget()) - Count(peak);
   idle_until_ = Count(peak) + std::min(slack, room / 2);
   state_ = State::kIdle;
+  // Steps are not seen any more.
+  ShowProgress(step_began_, /*at_once=*/true);
   signature_ = 0;
   streak_ = 0;
   ++report_.rests;

@@ -44,6 +44,7 @@ void Runtime::AfterForkInChild() {
   Global().state_ = State::kOff;
   Global().is_quiet_ = true;
   Global().out_of_memory_told_ = false;
+  if (Global().progress_) Global().progress_->Forget();
   Global().is_new_child_ = was_asked_for;
 }
 
@@ -66,7 +67,7 @@ void Runtime::TrainInChild() {
 
 // Whose number it is shows here at the latest: groups are gone at the end.
 void Runtime::OnFirstPair() {
-  RankOfProcess();
+  if (RankOfProcess().value_or(0) == 0) StartProgress();
   if (!settings_.record.empty()) OpenLog();
 }
 

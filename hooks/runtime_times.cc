@@ -86,12 +86,34 @@ void Runtime::CloseStep() {
     note_ = {.number = report_.steps.count() - 1, .marks = watch_.step_marks()};
     NoteWork();
     ++report_.steps_by_state[NameOf(state_)];
+    ShowProgress(now, /*at_once=*/false);
   }
   Device::Get().BeginStep(device_,
                           state_ == State::kActive || state_ == State::kSteady);
   RunLog::Global().BeginStep(report_.steps.count());
   step_began_ = Seconds();
   Device::Get().ResetPeak(device_);
+}
+
+void Runtime::StartProgress() {
+  if (!settings_.progress || settings_.log == Settings::Log::kOff) return;
+  progress_.emplace(&StandardError(), settings_.log == Settings::Log::kDebug);
+}
+
+void Runtime::ShowProgress(double now, bool at_once) {
+  if (!progress_ || report_.steps.count() == 0) return;
+  const Step& last = report_.steps.known().back();
+  const ProgressFacts facts = {
+      .step = report_.steps.count(),
+      .peak = last.peak,
+      .budget = budget() == kNoBudget ? Bytes{-1} : budget(),
+      .seconds = last.seconds,
+      .state = NameOf(state_)};
+  if (at_once) {
+    progress_->OnChange(now, facts);
+  } else {
+    progress_->OnStep(now, facts);
+  }
 }
 
 void Runtime::TakeQueuedTime() {

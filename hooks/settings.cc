@@ -194,6 +194,10 @@ absl::Status ReadCupti(Settings* settings) {
   return ReadSwitch("EBBTIDE_CUPTI", &settings->cupti);
 }
 
+absl::Status ReadProgress(Settings* settings) {
+  return ReadSwitch("EBBTIDE_PROGRESS", &settings->progress);
+}
+
 absl::Status ReadLog(Settings* settings) {
   const char* log = Get("EBBTIDE_LOG");
   if (log == nullptr) return absl::OkStatus();
@@ -232,9 +236,10 @@ bool HasWork(const Settings& settings) {
 
 absl::StatusOr<Settings> SettingsFromEnvironment() {
   Settings settings;
-  for (auto read : {ReadBudget, ReadSpill, ReadHostBudget, ReadRecord,
-                    ReadVerify, ReadMinBytes, ReadSignatures, ReadRecompute,
-                    ReadWeights, ReadCupti, ReadLog, ReadTestPlans}) {
+  for (auto read :
+       {ReadBudget, ReadSpill, ReadHostBudget, ReadRecord, ReadVerify,
+        ReadMinBytes, ReadSignatures, ReadRecompute, ReadWeights, ReadCupti,
+        ReadLog, ReadProgress, ReadTestPlans}) {
     const absl::Status status = read(&settings);
     if (!status.ok()) return status;
   }

@@ -34,7 +34,8 @@ struct Settings {
   // A process that ebbtide was started in has started this one.
   bool is_below = false;
   enum class Log { kOff, kLine, kDebug };
-  Log log = Log::kLine;  // EBBTIDE_LOG
+  Log log = Log::kLine;   // EBBTIDE_LOG
+  bool progress = false;  // EBBTIDE_PROGRESS, which `ebbtide run` sets
   // EBBTIDE_TEST_PLANS, for tests of the runtime only: the seed of random plans
   // (planner/random_plan.h) that are followed instead of good ones, by every
   // step that comes again, whatever its memory and its time.

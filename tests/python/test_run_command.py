@@ -47,6 +47,7 @@ def test_every_option_becomes_its_variable(tmp_path: Path, preload: Path) -> Non
         "EBBTIDE_REPORT": f"{tmp_path}/report.json",
         "EBBTIDE_VERIFY": "7",
         "EBBTIDE_STRICT": "1",
+        "EBBTIDE_PROGRESS": "1",
     }
     assert Path(seen["LD_PRELOAD"]).resolve() == preload.resolve()
 
@@ -54,7 +55,11 @@ def test_every_option_becomes_its_variable(tmp_path: Path, preload: Path) -> Non
 def test_only_what_was_said_is_set(preload: Path) -> None:
     seen = shown("--budget=1GiB", LD_PRELOAD="libm.so.6", EBBTIDE_VERIFY="3")
     ours = {k: v for k, v in seen.items() if k.startswith("EBBTIDE_")}
-    assert ours == {"EBBTIDE_BUDGET": "1GiB", "EBBTIDE_VERIFY": "3"}
+    assert ours == {
+        "EBBTIDE_BUDGET": "1GiB",
+        "EBBTIDE_VERIFY": "3",
+        "EBBTIDE_PROGRESS": "1",
+    }
     first, second = seen["LD_PRELOAD"].split(":")
     assert Path(first).resolve() == preload.resolve()
     assert second == "libm.so.6"
