@@ -12,9 +12,11 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "hooks/cpu_device.h"
 #include "hooks/cuda_start.h"
+#include "hooks/job_curve.h"
 #include "hooks/rank.h"
 #include "hooks/runtime.h"
 #include "hooks/settings.h"
@@ -121,6 +123,43 @@ __attribute__((visibility("default"))) char* ebbtide_report() {
 
 __attribute__((visibility("default"))) void ebbtide_free_report(char* report) {
   std::free(report);
+}
+
+// The budgets that are held, as ebbtide_report; nullptr where nothing runs.
+__attribute__((visibility("default"))) char* ebbtide_budgets() {
+  try {
+    return strdup(ebbtide::Runtime::Global().Budgets().c_str());
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+// Changes them (hooks/runtime.h). nullptr: done; else why not, to be freed with
+// ebbtide_free_report, beginning with "V" where the text is to blame and with
+// "R" where the run is.
+__attribute__((visibility("default"))) char* ebbtide_change_budgets(
+    const char* text) {
+  try {
+    const absl::Status changed = ebbtide::Runtime::Global().ChangeBudgets(text);
+    if (changed.ok()) return nullptr;
+    const char* const blame = absl::IsInvalidArgument(changed) ? "V" : "R";
+    return strdup(absl::StrCat(blame, changed.message()).c_str());
+  } catch (const std::exception& error) {
+    return strdup(absl::StrCat("R", error.what()).c_str());
+  }
+}
+
+// Step time against budget, as JSON, to be freed as the others; takes `seconds`
+// for each of the ways that there are. {"why":..} where there is none.
+__attribute__((visibility("default"))) char* ebbtide_curve(double seconds) {
+  try {
+    return strdup(
+        ebbtide::CurveToJson(ebbtide::Runtime::Global().LastProfile().get(),
+                             absl::Seconds(seconds))
+            .c_str());
+  } catch (const std::exception&) {
+    return nullptr;
+  }
 }
 
 // Python is about to have the address of the storage: it stays from now on.

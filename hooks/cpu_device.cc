@@ -65,6 +65,14 @@ absl::Status CpuDevice::Install(const Settings& settings,
   return absl::OkStatus();
 }
 
+Device::Room CpuDevice::RoomOf(int /*index*/) const {
+  return {.total = CpuBytes(), .free = FreeCpuBytes()};
+}
+
+void CpuDevice::SetBudget(int /*index*/, Bytes budget) {
+  HostAllocator::Global().SetBudget(budget);
+}
+
 // Large blocks take whole pages.
 Bytes CpuDevice::SizeOnDevice(size_t bytes) const {
   const Bytes size{static_cast<int64_t>(bytes)};

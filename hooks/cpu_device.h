@@ -17,6 +17,8 @@ class CpuDevice final : public Device {
 
   Facts FactsOf(int index) const override;
   int CurrentIndex() const override { return 0; }
+  Room RoomOf(int index) const override;
+  void SetBudget(int index, Bytes budget) override;
   absl::Status Install(const Settings& settings,
                        const Callbacks& callbacks) override;
   void StopBounding() override { HostAllocator::Global().SetBudget(kNoBudget); }

@@ -99,6 +99,19 @@ void CudaDevice::BeginStep(int index, bool follows_plan) {
   CudaAllocator::BeginStep(static_cast<c10::DeviceIndex>(index), follows_plan);
 }
 
+Device::Room CudaDevice::RoomOf(int index) const {
+  const auto device = static_cast<c10::DeviceIndex>(index);
+  const auto [free, total] =
+      c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device);
+  const Bytes reserved = CudaAllocator::Books(device).reserved();
+  return {.total = Bytes{static_cast<int64_t>(total)},
+          .free = Bytes{static_cast<int64_t>(free)} + reserved};
+}
+
+void CudaDevice::SetBudget(int index, Bytes budget) {
+  CudaAllocator::SetBudget(static_cast<c10::DeviceIndex>(index), budget);
+}
+
 Bytes CudaDevice::StepPeak(int index) const {
   return CudaAllocator::Books(index).ReservedPeak();
 }

@@ -28,6 +28,8 @@ class CudaDevice final : public Device {
 
   Facts FactsOf(int index) const override;
   int CurrentIndex() const override;
+  Room RoomOf(int index) const override;
+  void SetBudget(int index, Bytes budget) override;
   absl::Status Install(const Settings& settings,
                        const Callbacks& callbacks) override;
   void BeginStep(int index, bool follows_plan) override;

@@ -105,6 +105,14 @@ class Device {
   virtual absl::Status Install(const Settings& settings,
                                const Callbacks& callbacks) = 0;
 
+  // Of one that is in use, for shares of it.
+  struct Room {
+    Bytes total{};
+    Bytes free{};  // with what this process's allocator keeps
+  };
+  virtual Room RoomOf(int index) const = 0;
+  // From the next request on.
+  virtual void SetBudget(int index, Bytes budget) = 0;
   // Nothing is held to a budget any more, where that ends here.
   virtual void StopBounding() {}
 
@@ -112,6 +120,7 @@ class Device {
   // so that its addresses may be, too.
   virtual void BeginStep(int /*index*/, bool /*follows_plan*/) {}
 
+  int count() const { return static_cast<int>(ledgers_.size()); }
   // What is alive, by kind; its budget is the device's.
   Ledger& ledger(int index) const { return *ledgers_[index]; }
   // Highest of what the budget bounds since the last ResetPeak, which also

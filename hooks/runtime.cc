@@ -153,6 +153,7 @@ void Runtime::BeginPair() {
   Decide();
   if (was_steady != (state_ == State::kSteady)) EnableRecorder(was_steady);
   if (MayRest(bounded) && residency_.CloseEyes()) {
+    if (last_profile_ == nullptr) KeepProfile();
     tape_.reset();
     complete_ = false;
     Sleep(peak);

@@ -57,6 +57,15 @@ class Runtime final : public TapeListener {
   void AwaitCuda() { may_leave_ = true; }
   // It has: nothing on the CPU has a budget or is managed from now on.
   void LeaveCpu();
+  // The budgets that are held, in bytes: "cpu=1024B", or "cuda:0=..,cuda:1=..".
+  std::string Budgets();
+  // From now on those of `text` (EBBTIDE_BUDGET's form) are held, of devices
+  // that have one already. What is above them goes at the next allocations;
+  // plans are made anew. InvalidArgument: not such a text. FailedPrecondition:
+  // off, or nothing has a budget that could be changed.
+  absl::Status ChangeBudgets(const std::string& text);
+  // Of the step that was last recorded to its end; nullptr: there was none.
+  std::shared_ptr<const Profile> LastProfile();
   // What was last said of the floor; "" before it is known.
   std::string KnownFloor();
   // A request of the program will fail: writes down what is alive, once per
@@ -133,6 +142,8 @@ class Runtime final : public TapeListener {
   // The program frees what recipes rely on.
   void BeforeFree(void* block);
   void StepAside(const std::string& why);
+  void AdaptTo(Bytes budget);
+  void KeepProfile();
   void StartProgress();
   void ShowProgress(double now, bool at_once);
   // By one rank for all, or by each that it happens to.
@@ -290,7 +301,8 @@ class Runtime final : public TapeListener {
   int quiet_pairs_ = 0;    // in a row without an eviction
   std::atomic<bool> overrun_told_ = false;
   std::atomic<bool> out_of_memory_told_ = false;
-  bool overran_ = false;              // the last step
+  bool overran_ = false;  // the last step
+  std::shared_ptr<const Profile> last_profile_;
   std::optional<Progress> progress_;  // nullopt: none is shown
   Bytes waste_{};  // of its peak, what the allocator had beyond what was alive
   std::string floor_;      // what was last said of it,

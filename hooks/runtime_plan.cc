@@ -294,6 +294,7 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   profile.origin = OriginOf(book);
   profile.tail_time = std::max(0.0, RestTime(book, BaseTime(profile)));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
+  last_profile_ = std::make_shared<Profile>(profile);
   return measured;
 }
 

@@ -71,6 +71,13 @@ int ProcessesOnMachine() {
                                                                         : 1;
 }
 
+}  // namespace
+
+Bytes CpuBytes() { return Bytes{DeviceBytes() / ProcessesOnMachine()}; }
+Bytes FreeCpuBytes() { return Bytes{FreeBytes() / ProcessesOnMachine()}; }
+
+namespace {
+
 absl::Status ReadBudget(Settings* settings) {
   const char* text = Get("EBBTIDE_BUDGET");
   if (text == nullptr) return absl::OkStatus();
@@ -78,9 +85,7 @@ absl::Status ReadBudget(Settings* settings) {
   if (!budgets.ok()) return Named("EBBTIDE_BUDGET", text, budgets.status());
   for (const DeviceBudget& budget : *budgets) {
     if (budget.device.empty() || budget.device == "cpu") {
-      settings->budget =
-          Resolve(budget.amount, Bytes{DeviceBytes() / ProcessesOnMachine()},
-                  Bytes{FreeBytes() / ProcessesOnMachine()});
+      settings->budget = Resolve(budget.amount, CpuBytes(), FreeCpuBytes());
     }
     if (budget.device != "cpu") settings->cuda_budgets.push_back(budget);
   }

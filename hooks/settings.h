@@ -42,6 +42,11 @@ struct Settings {
   std::optional<uint64_t> test_plans;
 };
 
+// Of the CPU's memory: RAM, or what the cgroup leaves of it, and what of that
+// is free now.
+Bytes CpuBytes();
+Bytes FreeCpuBytes();
+
 // Whether the environment asks for anything at all.
 bool HasWork(const Settings& settings);
 
