@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "planner/placed_plan.h"
 #include "planner/simulate.h"
 #include "planner/size.h"
 #include "profiler/detached_thread.h"
@@ -15,6 +16,14 @@ namespace {
 // wait gain more from a plan than this one from a better plan.
 constexpr int kMostHaste = 4;
 
+absl::StatusOr<Plan> PlanFor(const Profile& profile, const PlanOptions& options,
+                             const std::optional<Bytes>& room) {
+  if (!room) return MakePlan(profile, options);
+  auto placed = MakePlacedPlan(profile, options, *room);
+  if (!placed.ok()) return placed.status();
+  return std::move(placed->plan);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
@@ -22,10 +31,11 @@ absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
   PlanOptions options = request.options;
   options.time_limit = time_limit;
   options.budget -= request.margin;
-  absl::StatusOr<Plan> plan = MakePlan(request.measured.profile, options);
+  const Profile& profile = request.measured.profile;
+  absl::StatusOr<Plan> plan = PlanFor(profile, options, request.room);
   if (plan.ok() && !plan->feasible) {
     options.budget += request.margin;
-    plan = MakePlan(request.measured.profile, options);
+    plan = PlanFor(profile, options, request.room);
   }
   if (!plan.ok()) return plan.status();
   if (!plan->feasible) {
@@ -117,7 +127,8 @@ void Planning::Shared::Serve() {
 }
 
 int Planning::Ask(const Tape& tape, MeasuredProfile measured,
-                  const PlanOptions& options, Bytes margin) {
+                  const PlanOptions& options, Bytes margin,
+                  std::optional<Bytes> room) {
   auto request = std::make_shared<Request>();
   request->signature = tape.hash;
   request->number = ++asked_;
@@ -125,6 +136,7 @@ int Planning::Ask(const Tape& tape, MeasuredProfile measured,
   request->measured = std::move(measured);
   request->options = options;
   request->margin = margin;
+  request->room = room;
   if (!Enqueue(&Shared::first, request)) {
     shared_->Publish(*request, absl::ResourceExhaustedError(
                                    "the system refuses a thread for planning"));

@@ -301,10 +301,10 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
 void Runtime::AskForPlan(SignatureBook* book) {
   // Demand eviction makes up for what the prediction misses.
   const int64_t bound = Count(budget());
-  const int64_t margin =
-      std::min(std::max({bound / 100, int64_t{1} << 20, Count(waste_)}) +
-                   book->tightened * bound / kTightening,
-               bound / 2);
+  const int64_t least = std::max(bound / 100, int64_t{1} << 20);
+  const int64_t margin = std::min(
+      std::max(least, Count(waste_)) + book->tightened * bound / kTightening,
+      bound / 2);
   // Planning takes a core of the job: no more of it than pays soon.
   const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
   PlanOptions options = {
@@ -317,9 +317,15 @@ void Runtime::AskForPlan(SignatureBook* book) {
     // Another plan for every signature. Hashes are those of one process only.
     options.seed = (*settings_.test_plans << 16) + test_plans_made_++;
   }
+  // Where an arena may serve, what its addresses take counts, not only what is
+  // alive.
+  std::optional<Bytes> room;
+  if (Device::Get().is_async() && !settings_.test_plans) {
+    room = budget() - Bytes{least};
+  }
   book->plans = SignatureBook::Plans::kAsked;
   book->request =
-      planning_.Ask(*tape_, TakeProfile(*book), options, Bytes{margin});
+      planning_.Ask(*tape_, TakeProfile(*book), options, Bytes{margin}, room);
 }
 
 }  // namespace ebbtide
