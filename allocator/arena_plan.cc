@@ -11,6 +11,10 @@
 namespace ebbtide {
 namespace {
 
+int64_t RoundUp(int64_t offset) {
+  return (offset + kArenaGrain - 1) / kArenaGrain * kArenaGrain;
+}
+
 // Which slot was asked for last, by address.
 class LastAsked {
  public:
@@ -76,8 +80,7 @@ absl::StatusOr<ArenaPlan> ArenaPlan::Make(
                               .stream = request.stream,
                               .offset = request.offset};
       if (slot.offset != kUnplaced) {
-        const int64_t end = request.offset + Count(request.size);
-        slot.end = (end + kArenaGrain - 1) / kArenaGrain * kArenaGrain;
+        slot.end = RoundUp(request.offset + Count(request.size));
       }
       plan.slots_.push_back(slot);
       plan.height_ = std::max(plan.height_, Bytes{slot.end});
@@ -87,6 +90,17 @@ absl::StatusOr<ArenaPlan> ArenaPlan::Make(
   plan.FindSites();
   plan.FindPreceding();
   return plan;
+}
+
+void ArenaPlan::PlaceAlone(int index, int64_t offset) {
+  Slot& slot = slots_[index];
+  slot.offset = offset;
+  slot.end = RoundUp(offset + Count(slot.size));
+  slot.site = static_cast<int>(sites_.size());
+  sites_.push_back(offset);
+  slot.first_preceding = static_cast<int>(preceding_.size());
+  preceding_.push_back(index);
+  slot.last_preceding = static_cast<int>(preceding_.size());
 }
 
 void ArenaPlan::FindSites() {

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "allocator/arena_space.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -50,6 +51,10 @@ class ArenaPlan {
   // O(n log n) for n requests.
   static absl::StatusOr<ArenaPlan> Make(absl::Span<const PlannedPhase> phases);
 
+  // An unplaced slot has addresses of its own from now on, above all others;
+  // they do not count for the height.
+  void PlaceAlone(int slot, int64_t offset);
+
   absl::Span<const Slot> slots() const { return slots_; }
   absl::Span<const int> PrecedingOf(const Slot& slot) const {
     return {preceding_.data() + slot.first_preceding,
@@ -72,8 +77,6 @@ class ArenaPlan {
   std::vector<int64_t> sites_;
   Bytes height_{};
 };
-
-inline constexpr int64_t kArenaGrain = 512;
 
 }  // namespace ebbtide
 

@@ -18,14 +18,20 @@ bool Serves(const CachedSegment& segment, const CacheRequest& request) {
          segment.stream == request.stream && segment.size >= request.size;
 }
 
-// Whether it would be given back where all that is in it went.
-bool IsGivenBack(const CachedSegment& segment) {
-  return !segment.is_private && !segment.is_arena;
-}
-
 bool IsEmpty(const CachedSegment& segment) {
   return std::all_of(segment.blocks.begin(), segment.blocks.end(),
                      [](const auto& block) { return block.second.is_leaving; });
+}
+
+// Of those that serve the request.
+template <typename Visit>
+void ForEachServing(const CachedMemory& memory, const CacheRequest& request,
+                    Visit visit) {
+  for (const auto* segments : {&memory.segments, &memory.arenas}) {
+    for (const auto& [begin, segment] : *segments) {
+      if (Serves(segment, request)) visit(begin, segment);
+    }
+  }
 }
 
 bool HasHole(const char* begin, const CachedSegment& segment, Bytes size) {
@@ -44,7 +50,7 @@ Bytes MissingForSegment(const CachedSegments& segments,
                         const CacheRequest& request) {
   Bytes missing = request.segment - request.unreserved;
   for (const auto& [begin, segment] : segments) {
-    if (IsGivenBack(segment) && IsEmpty(segment)) missing -= segment.size;
+    if (!segment.is_private && IsEmpty(segment)) missing -= segment.size;
   }
   return missing;
 }
@@ -63,9 +69,9 @@ struct Piece {
 
 class Clearing {
  public:
-  Clearing(const CachedSegments& segments, const CacheRequest& request,
+  Clearing(const CachedMemory& memory, const CacheRequest& request,
            absl::Span<const Clearable> clearables)
-      : segments_(segments), request_(request), clearables_(clearables) {
+      : memory_(memory), request_(request), clearables_(clearables) {
     for (int i = 0; i < static_cast<int>(clearables.size()); ++i) {
       index_of_.emplace(clearables[i].block, i);
     }
@@ -73,14 +79,15 @@ class Clearing {
 
   Choice ForHole() const {
     Choice best;
-    for (const auto& [begin, segment] : segments_) {
-      if (Serves(segment, request_)) ForHole(PiecesOf(begin, segment), &best);
-    }
+    ForEachServing(memory_, request_,
+                   [&](const char* begin, const CachedSegment& segment) {
+                     ForHole(PiecesOf(begin, segment), &best);
+                   });
     return best;
   }
 
   Choice ForSegments() const {
-    const Bytes missing = MissingForSegment(segments_, request_);
+    const Bytes missing = MissingForSegment(memory_.segments, request_);
     std::vector<Group> groups = Groups();
     std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
       return a.price * Number(b.size) < b.price * Number(a.size);
@@ -120,7 +127,7 @@ class Clearing {
 
   Piece PieceOf(const char* block, const CachedBlock& what) const {
     if (what.is_leaving) return {.size = what.size};
-    const auto found = index_of_.find(block);
+    const auto found = what.is_arena ? index_of_.end() : index_of_.find(block);
     if (found == index_of_.end()) return {.size = what.size, .price = kNever};
     return {.size = what.size,
             .price = clearables_[found->second].price,
@@ -175,8 +182,8 @@ class Clearing {
 
   std::vector<Group> Groups() const {
     std::vector<Group> groups;
-    for (const auto& [begin, segment] : segments_) {
-      if (!IsGivenBack(segment) || IsEmpty(segment)) continue;
+    for (const auto& [begin, segment] : memory_.segments) {
+      if (segment.is_private || IsEmpty(segment)) continue;
       Group group = {.size = segment.size};
       for (const auto& [block, what] : segment.blocks) {
         const Piece piece = PieceOf(block, what);
@@ -199,7 +206,7 @@ class Clearing {
     return choice;
   }
 
-  const CachedSegments& segments_;
+  const CachedMemory& memory_;
   const CacheRequest& request_;
   const absl::Span<const Clearable> clearables_;
   absl::flat_hash_map<const void*, int> index_of_;
@@ -207,21 +214,21 @@ class Clearing {
 
 }  // namespace
 
-bool FindsRoom(const CachedSegments& segments, const CacheRequest& request) {
+bool FindsRoom(const CachedMemory& memory, const CacheRequest& request) {
   if (request.unreserved >= request.segment) return true;
-  for (const auto& [begin, segment] : segments) {
-    if (Serves(segment, request) && HasHole(begin, segment, request.size)) {
-      return true;
-    }
-  }
-  return MissingForSegment(segments, request) <= Bytes{0};
+  bool has_hole = false;
+  ForEachServing(memory, request,
+                 [&](const char* begin, const CachedSegment& segment) {
+                   has_hole |= HasHole(begin, segment, request.size);
+                 });
+  return has_hole || MissingForSegment(memory.segments, request) <= Bytes{0};
 }
 
-std::vector<int> CheapestToClear(const CachedSegments& segments,
+std::vector<int> CheapestToClear(const CachedMemory& memory,
                                  const CacheRequest& request,
                                  absl::Span<const Clearable> clearables) {
-  if (FindsRoom(segments, request)) return {};
-  const Clearing clearing(segments, request, clearables);
+  if (FindsRoom(memory, request)) return {};
+  const Clearing clearing(memory, request, clearables);
   Choice hole = clearing.ForHole();
   // A segment costs calls to the device that wait for it.
   Choice other = clearing.ForSegments();

@@ -30,18 +30,26 @@ struct CachedBlock {
   // Freed, but other streams may still use it. It is as good as free: who is
   // short of memory waits for them.
   bool is_leaving = false;
+  bool is_arena = false;  // what lies in it is told of apart
 };
 
 struct CachedSegment {
   Bytes size{};
   bool is_private = false;       // of a pool that others do not allocate from
-  bool is_arena = false;         // serves every request, and is not given back
+  bool is_arena = false;         // serves every request, and is not given back:
+                                 // a part of a segment, which has it as a block
   bool is_small = false;         // for small requests, and for these alone
   const void* stream = nullptr;  // whose requests it serves
   std::map<const char*, CachedBlock> blocks;  // by address
 };
 
 using CachedSegments = std::map<const char*, CachedSegment>;  // by address
+
+// Of a device. An arena is not in `segments`, although it begins in one.
+struct CachedMemory {
+  CachedSegments segments;
+  CachedSegments arenas;
+};
 
 struct CacheRequest {
   Bytes size{};     // rounded as the allocator rounds
@@ -61,13 +69,13 @@ struct Clearable {
 
 // Whether nothing has to go: there is a hole, or a segment can be had when
 // those that are empty are given back.
-bool FindsRoom(const CachedSegments& segments, const CacheRequest& request);
+bool FindsRoom(const CachedMemory& memory, const CacheRequest& request);
 
 // The cheapest known set after which FindsRoom holds: what lies together in one
 // segment and leaves a hole, or what is left in segments that become empty. As
 // indices of `clearables`, in the order of their addresses; empty where there
 // is none. The hole is the cheapest, the segments are found greedily.
-std::vector<int> CheapestToClear(const CachedSegments& segments,
+std::vector<int> CheapestToClear(const CachedMemory& memory,
                                  const CacheRequest& request,
                                  absl::Span<const Clearable> clearables);
 

@@ -21,7 +21,7 @@ Bytes SizeInHole(Bytes size, Bytes hole, const CachedSegment& segment) {
 
 // Its address and itself, or nullptr.
 template <typename Segments>
-auto* SegmentOf(Segments& segments, const void* block) {
+auto* FindSegment(Segments& segments, const void* block) {
   const auto after = segments.upper_bound(Address(block));
   const auto found =
       after == segments.begin() ? segments.end() : std::prev(after);
@@ -31,10 +31,26 @@ auto* SegmentOf(Segments& segments, const void* block) {
   return is_inside ? &*found : nullptr;
 }
 
+// What a new block of the segment has, of a request of so many bytes.
+Bytes SizeInSegment(const CachedSegments::value_type& found, const void* block,
+                    Bytes size) {
+  const auto& [begin, segment] = found;
+  const auto next = segment.blocks.upper_bound(Address(block));
+  const char* const end =
+      next == segment.blocks.end() ? begin + Count(segment.size) : next->first;
+  return SizeInHole(size, Bytes{end - Address(block)}, segment);
+}
+
 }  // namespace
 
+// What the block is told of in.
+CachedSegments::value_type* DeviceBooks::SegmentOf(const void* block) {
+  auto* const arena = FindSegment(memory_.arenas, block);
+  return arena != nullptr ? arena : FindSegment(memory_.segments, block);
+}
+
 CachedBlock* DeviceBooks::Find(const void* block) {
-  auto* const segment = SegmentOf(segments_, block);
+  auto* const segment = SegmentOf(block);
   if (segment == nullptr) return nullptr;
   const auto found = segment->second.blocks.find(Address(block));
   return found == segment->second.blocks.end() ? nullptr : &found->second;
@@ -43,21 +59,17 @@ CachedBlock* DeviceBooks::Find(const void* block) {
 bool DeviceBooks::IsPrivate(const void* block) const {
   if (private_segments_ == 0) return false;  // as nearly always
   const std::lock_guard lock(mutex_);
-  const auto* const segment = SegmentOf(segments_, block);
+  const auto* const segment = FindSegment(memory_.segments, block);
   return segment != nullptr && segment->second.is_private;
 }
 
 void DeviceBooks::OnAllocate(const void* block, Bytes size, Kind kind) {
   ledger_.OnAllocate(block, size, kind);
   const std::lock_guard lock(mutex_);
-  auto* const found = SegmentOf(segments_, block);
+  auto* const found = SegmentOf(block);
   if (found == nullptr) return;
-  auto& [begin, segment] = *found;
-  const auto next = segment.blocks.upper_bound(Address(block));
-  const char* const end =
-      next == segment.blocks.end() ? begin + Count(segment.size) : next->first;
-  segment.blocks[Address(block)] = {
-      .size = SizeInHole(size, Bytes{end - Address(block)}, segment)};
+  found->second.blocks[Address(block)] = {
+      .size = SizeInSegment(*found, block, size)};
 }
 
 void DeviceBooks::OnLeave(const void* block) {
@@ -68,7 +80,7 @@ void DeviceBooks::OnLeave(const void* block) {
 void DeviceBooks::OnFree(const void* block) {
   if (ledger_.OnFree(block) == Bytes{0}) return;
   const std::lock_guard lock(mutex_);
-  auto* const segment = SegmentOf(segments_, block);
+  auto* const segment = SegmentOf(block);
   if (segment != nullptr) segment->second.blocks.erase(Address(block));
 }
 
@@ -81,22 +93,33 @@ void DeviceBooks::OnSegment(const void* segment, CachedSegment what) {
   const std::lock_guard lock(mutex_);
   Reserve(what.size);
   if (what.is_private) ++private_segments_;
-  segments_[Address(segment)] = std::move(what);
+  memory_.segments[Address(segment)] = std::move(what);
 }
 
 void DeviceBooks::OnSegmentFreed(const void* segment) {
   const std::lock_guard lock(mutex_);
-  const auto found = segments_.find(Address(segment));
-  if (found == segments_.end()) return;
+  const auto found = memory_.segments.find(Address(segment));
+  if (found == memory_.segments.end()) return;
   Reserve(Bytes{0} - found->second.size);
   if (found->second.is_private) --private_segments_;
-  segments_.erase(found);
+  memory_.segments.erase(found);
 }
 
-void DeviceBooks::SetArena(const void* address, bool is_arena) {
+Bytes DeviceBooks::AddArena(const void* block, Bytes size) {
   const std::lock_guard lock(mutex_);
-  auto* const segment = SegmentOf(segments_, address);
-  if (segment != nullptr) segment->second.is_arena = is_arena;
+  auto* const found = FindSegment(memory_.segments, block);
+  if (found == nullptr) return size;
+  const Bytes whole = SizeInSegment(*found, block, size);
+  found->second.blocks[Address(block)] = {.size = whole, .is_arena = true};
+  memory_.arenas[Address(block)] = {.size = whole, .is_arena = true};
+  return whole;
+}
+
+void DeviceBooks::RemoveArena(const void* address) {
+  const std::lock_guard lock(mutex_);
+  auto* const segment = FindSegment(memory_.segments, address);
+  if (segment != nullptr) segment->second.blocks.erase(Address(address));
+  memory_.arenas.erase(Address(address));
 }
 
 void DeviceBooks::OnMapped(Bytes size) {
@@ -117,7 +140,7 @@ bool DeviceBooks::FindsRoom(CacheRequest request) const {
   const std::lock_guard lock(mutex_);
   if (mapped_ > Bytes{0}) return !ledger_.WouldExceed(request.segment);
   request.unreserved = Unreserved();
-  return ebbtide::FindsRoom(segments_, request);
+  return ebbtide::FindsRoom(memory_, request);
 }
 
 std::vector<int> DeviceBooks::CheapestToClear(
@@ -125,7 +148,26 @@ std::vector<int> DeviceBooks::CheapestToClear(
   const std::lock_guard lock(mutex_);
   if (mapped_ > Bytes{0}) return {};
   request.unreserved = Unreserved();
-  return ebbtide::CheapestToClear(segments_, request, clearables);
+  return ebbtide::CheapestToClear(memory_, request, clearables);
+}
+
+std::vector<DeviceBooks::Alive> DeviceBooks::Largest(size_t count) const {
+  std::vector<Alive> all;
+  const std::lock_guard lock(mutex_);
+  for (const auto* segments : {&memory_.segments, &memory_.arenas}) {
+    for (const auto& [begin, segment] : *segments) {
+      for (const auto& [block, what] : segment.blocks) {
+        if (what.is_leaving || what.is_arena) continue;
+        all.push_back({.block = block, .size = what.size});
+      }
+    }
+  }
+  const size_t kept = std::min(count, all.size());
+  std::partial_sort(
+      all.begin(), all.begin() + static_cast<int64_t>(kept), all.end(),
+      [](const Alive& a, const Alive& b) { return a.size > b.size; });
+  all.resize(kept);
+  return all;
 }
 
 Bytes DeviceBooks::reserved() const {
@@ -139,9 +181,8 @@ Bytes DeviceBooks::idle() const {
     return std::max(Bytes{0}, reserved_ - ledger_.live());
   }
   Bytes idle{};
-  for (const auto& [begin, segment] : segments_) {
-    if (!segment.is_private && !segment.is_arena && segment.blocks.empty())
-      idle += segment.size;
+  for (const auto& [begin, segment] : memory_.segments) {
+    if (!segment.is_private && segment.blocks.empty()) idle += segment.size;
   }
   return idle;
 }

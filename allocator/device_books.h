@@ -17,6 +17,7 @@
 #define EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -44,9 +45,11 @@ class DeviceBooks {
   // `what` has no blocks.
   void OnSegment(const void* segment, CachedSegment what);
   void OnSegmentFreed(const void* segment);
-  // From now on the segment that the address is in serves every request, or no
-  // more.
-  void SetArena(const void* address, bool is_arena);
+  // From now on that block, of a request of so many bytes, serves every
+  // request, and what lies in it is told of here; until it is removed. Returns
+  // how many bytes it has.
+  Bytes AddArena(const void* block, Bytes size);
+  void RemoveArena(const void* address);
   // Parts of expandable segments.
   void OnMapped(Bytes size);
   void OnUnmapped(Bytes size);
@@ -61,6 +64,14 @@ class DeviceBooks {
   std::vector<int> CheapestToClear(
       CacheRequest request, absl::Span<const Clearable> clearables) const;
 
+  // The largest blocks that are alive, largest first; not those in expandable
+  // segments.
+  struct Alive {
+    const void* block = nullptr;
+    Bytes size{};
+  };
+  std::vector<Alive> Largest(size_t count) const;
+
   Bytes reserved() const;
   Bytes idle() const;
   // Highest reserved() since the last ResetPeak.
@@ -69,13 +80,14 @@ class DeviceBooks {
 
  private:
   // With the mutex held:
+  CachedSegments::value_type* SegmentOf(const void* address);
   CachedBlock* Find(const void* block);
   void Reserve(Bytes change);
   Bytes Unreserved() const;
 
   Ledger ledger_;
   mutable std::mutex mutex_;
-  CachedSegments segments_;
+  CachedMemory memory_;
   std::atomic<int64_t> private_segments_ = 0;
   Bytes reserved_{};
   Bytes reserved_peak_{};

@@ -22,26 +22,52 @@ int64_t RoundUp(int64_t size, int64_t grain) {
   return (size + grain - 1) / grain * grain;
 }
 
+int64_t BeginOfLastRun(const ArenaSpace& space) {
+  if (space.runs().empty()) return 0;
+  return space.next() - kArenaGrain - Count(space.runs().back().size);
+}
+
 }  // namespace
 
-PlannedArena::PlannedArena(ArenaPlan plan, char* base, Bytes fallback,
+PlannedArena::PlannedArena(ArenaPlan plan, ArenaSpace space, Bytes fallback,
                            ArenaOrder* order)
-    : plan_(std::move(plan)),
-      base_(base),
+    : planned_end_(std::max(Count(plan.height()), BeginOfLastRun(space))),
+      fallback_(space.runs().empty() ? nullptr : space.At(planned_end_)),
+      fallback_size_(Count(fallback) / kPiece * kPiece),
       order_(order),
-      fallback_begin_(Count(plan_.height())),
-      fallback_end_(fallback_begin_ + Count(fallback) / kPiece * kPiece),
+      plan_(std::move(plan)),
+      space_(std::move(space)),
+      top_(planned_end_),
       turns_(plan_.slots().size(), Turn::kNever),
       is_live_(plan_.slots().size()),
       live_at_(plan_.sites().size(), -1),
       is_shared_(plan_.slots().size()),
-      is_late_(plan_.slots().size()),
-      pieces_end_(fallback_begin_) {
-  for (int site = 0; site < static_cast<int>(plan_.sites().size()); ++site) {
-    site_at_[plan_.sites()[site]] = site;
+      is_late_(plan_.slots().size()) {
+  for (const int64_t offset : plan_.sites()) {
+    site_at_[space_.At(offset)] = static_cast<int>(addresses_.size());
+    addresses_.push_back(space_.At(offset));
+  }
+  for (const int64_t wall : space_.Walls()) {
+    if (wall < top_) obstacles_.push_back({wall, wall + kArenaGrain});
   }
   late_.reserve(plan_.slots().size());
-  stream_of_piece_.reserve((fallback_end_ - fallback_begin_) / kPiece);
+  stream_of_piece_.reserve(fallback_size_ / kPiece);
+}
+
+void* PlannedArena::ServeFrom(const ArenaRun& run, int index) {
+  const std::lock_guard lock(lock_);
+  if (mode_ != Mode::kPlanned || plan_.slots()[index].offset != kUnplaced) {
+    return nullptr;
+  }
+  const int64_t begin = space_.next();
+  obstacles_.push_back({top_, begin});
+  space_.Append(run);
+  top_ = begin + Count(run.size);
+  plan_.PlaceAlone(index, begin);
+  site_at_[run.base] = static_cast<int>(addresses_.size());
+  addresses_.push_back(run.base);
+  live_at_.push_back(-1);
+  return Serve(index);
 }
 
 void PlannedArena::BeginPhase(int phase) {
@@ -126,14 +152,18 @@ bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
   return true;
 }
 
-void* PlannedArena::Allocate(Bytes size, int stream, bool* is_unplaced) {
+void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
+  using What = ArenaVerdict::What;
+  ArenaVerdict unheard;
+  if (verdict == nullptr) verdict = &unheard;
   const std::lock_guard lock(lock_);
-  if (is_unplaced != nullptr) *is_unplaced = false;
+  *verdict = {What::kPlanned, cursor_};
   if (mode_ != Mode::kPlanned) return nullptr;
   const int index = Match(size, stream);
   if (index < 0) {
     const bool is_over = cursor_ == static_cast<int>(plan_.slots().size());
     ++(is_over ? counts_.beyond : counts_.unexpected);
+    verdict->what = is_over ? What::kBeyond : What::kUnexpected;
     return FallBack(size, stream);
   }
   if (index != cursor_) SkipTo(index);
@@ -141,7 +171,7 @@ void* PlannedArena::Allocate(Bytes size, int stream, bool* is_unplaced) {
   const ArenaPlan::Slot& slot = plan_.slots()[index];
   if (slot.offset == kUnplaced) {
     ++counts_.unplaced;
-    if (is_unplaced != nullptr) *is_unplaced = true;
+    *verdict = {What::kUnplaced, index};
     return nullptr;
   }
   const bool is_clear = late_.empty() && strays_.empty();
@@ -149,6 +179,7 @@ void* PlannedArena::Allocate(Bytes size, int stream, bool* is_unplaced) {
       (order_ != nullptr && !RunsBehindPreceding(slot))) {
     turns_[index] = Turn::kNotServed;
     ++counts_.occupied;
+    verdict->what = What::kOccupied;
     return FallBack(size, stream);
   }
   return Serve(index);
@@ -162,52 +193,66 @@ void* PlannedArena::Serve(int index) {
   live_at_[slot.site] = index;
   ++live_;
   ++counts_.planned;
-  return base_ + slot.offset;
+  counts_.planned_bytes += Count(slot.size);
+  return addresses_[slot.site];
 }
 
-// Slots that are live lie at the sites, which ascend, as strays do.
-void* PlannedArena::AllocateAnywhere(Bytes size, int stream) {
-  const std::lock_guard lock(lock_);
-  if (mode_ == Mode::kClosed) return nullptr;
-  const int64_t need = RoundUp(Count(size), kArenaGrain);
-  int64_t top = fallback_begin_;  // of the hole that is looked at
-  int64_t found = -1;
+// Slots that are live lie at the sites, which ascend, as strays and obstacles
+// do.
+int64_t PlannedArena::HighestHole(int64_t size) const {
+  int64_t top = top_;  // of the hole that is looked at
   auto site = static_cast<int>(plan_.sites().size());
   auto stray = strays_.rbegin();
-  while (found < 0) {
+  auto obstacle = obstacles_.rbegin();
+  for (;;) {
     while (site > 0 && live_at_[site - 1] < 0) --site;
-    const int64_t slot = site > 0 ? plan_.sites()[site - 1] : -1;
-    const int64_t other = stray != strays_.rend() ? stray->first : -1;
-    int64_t end = 0;  // of the block below the hole
-    if (slot > other) end = plan_.slots()[live_at_[site - 1]].end;
-    if (other > slot) end = stray->second;
-    if (top - end >= need) found = top - need;
-    if (slot < 0 && other < 0) break;
-    top = std::max(slot, other);
-    slot > other ? static_cast<void>(--site) : static_cast<void>(++stray);
+    Obstacle below = {-1, 0};  // what is next below
+    const auto offer = [&below](int64_t begin, int64_t end) {
+      if (begin > below.begin) below = {begin, end};
+    };
+    if (site > 0) {
+      offer(plan_.sites()[site - 1], plan_.slots()[live_at_[site - 1]].end);
+    }
+    if (stray != strays_.rend()) offer(stray->first, stray->second);
+    if (obstacle != obstacles_.rend()) offer(obstacle->begin, obstacle->end);
+    if (top - below.end >= size) return top - size;
+    if (below.begin < 0) return -1;
+    if (site > 0 && plan_.sites()[site - 1] == below.begin) --site;
+    if (stray != strays_.rend() && stray->first == below.begin) ++stray;
+    if (obstacle != obstacles_.rend() && obstacle->begin == below.begin) {
+      ++obstacle;
+    }
+    top = below.begin;
   }
+}
+
+void* PlannedArena::AllocateAnywhere(Bytes size, int stream) {
+  const std::lock_guard lock(lock_);
+  if (mode_ == Mode::kClosed || space_.runs().empty()) return nullptr;
+  const int64_t need = RoundUp(Count(size), kArenaGrain);
+  const int64_t found = HighestHole(need);
   if (found < 0) return nullptr;
   if (order_ != nullptr && !order_->RunBehindAll(stream).ok()) return nullptr;
   strays_[found] = found + need;
   unknown_steps_ = 2;
   ++live_;
   ++counts_.strays;
-  return base_ + found;
+  counts_.elsewhere_bytes += need;
+  return space_.At(found);
 }
 
 bool PlannedArena::Free(void* block, absl::Span<const int> others) {
   const std::lock_guard lock(lock_);
-  const int64_t offset = static_cast<char*>(block) - base_;
-  if (offset < 0 || offset >= fallback_end_) return false;
-  const bool freed = offset >= fallback_begin_
+  const int64_t offset = static_cast<char*>(block) - fallback_;
+  const bool freed = offset >= 0 && offset < fallback_size_
                          ? FreeFallback(offset, others)
-                         : FreeSlot(offset, others) || FreeStray(offset);
+                         : FreeSlot(block, others) || FreeStray(block);
   if (freed) --live_;
   return freed;
 }
 
-bool PlannedArena::FreeSlot(int64_t offset, absl::Span<const int> others) {
-  const auto site = site_at_.find(offset);
+bool PlannedArena::FreeSlot(const void* block, absl::Span<const int> others) {
+  const auto site = site_at_.find(block);
   if (site == site_at_.end()) return false;
   const int index = std::exchange(live_at_[site->second], -1);
   if (index < 0) return false;
@@ -231,15 +276,17 @@ void PlannedArena::NoteEnd(int slot, absl::Span<const int> others) {
 }
 
 // Who is next at its addresses runs behind all streams.
-bool PlannedArena::FreeStray(int64_t offset) {
+bool PlannedArena::FreeStray(const void* block) {
+  const auto offset = space_.OffsetOf(block);
+  if (!offset || strays_.erase(*offset) == 0) return false;
   unknown_steps_ = 2;
-  return strays_.erase(offset) > 0;
+  return true;
 }
 
 // Its stream goes on behind the others, because it may have the block next;
 // where that cannot be, nobody has it.
 bool PlannedArena::FreeFallback(int64_t offset, absl::Span<const int> others) {
-  const int64_t piece = (offset - fallback_begin_) / kPiece;
+  const int64_t piece = offset / kPiece;
   if (piece >= static_cast<int64_t>(stream_of_piece_.size())) return false;
   const int stream = stream_of_piece_[piece];
   Tlsf& pool = fallbacks_[stream];
@@ -277,16 +324,17 @@ void* PlannedArena::FallBack(Bytes size, int stream) {
   }
   ++counts_.fallback;
   counts_.fallback_bytes += Count(extent->size);
+  counts_.elsewhere_bytes += Count(extent->size);
   ++live_;
   counts_.fallback_peak =
       std::max(counts_.fallback_peak, counts_.fallback_bytes);
-  return base_ + extent->offset;
+  return fallback_ + extent->offset;
 }
 
 bool PlannedArena::Grow(Bytes size, int stream) {
   // A class of blocks above the size, so that the request is served from it.
   const int64_t least = RoundUp(Count(size) + Count(size) / 16, kPiece);
-  const int64_t room = fallback_end_ - pieces_end_;
+  const int64_t room = fallback_size_ - pieces_end_;
   if (least > room) return false;
   const int64_t taken = std::min(std::max(least, kPiecesAtOnce * kPiece), room);
   fallbacks_[stream].AddRange({pieces_end_, Bytes{taken}});

@@ -24,6 +24,9 @@
 // of stream take, and with one stream there are none. A block that further
 // streams have used is told of when it is freed.
 //
+// What a plan leaves to others may get a run for itself later, where it then
+// lies in each step.
+//
 // Thread-safe: one lock, taken once per call. Constant time, but for late
 // blocks and skipped requests; freeing allocates nothing.
 #ifndef EBBTIDE_ALLOCATOR_PLANNED_ARENA_H_
@@ -37,6 +40,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "allocator/arena_plan.h"
+#include "allocator/arena_space.h"
 #include "allocator/spin_lock.h"
 #include "allocator/tlsf.h"
 #include "planner/units.h"
@@ -55,25 +59,42 @@ class ArenaOrder {
   virtual absl::Status RunBehindAll(int stream) = 0;
 };
 
+// What became of a request.
+struct ArenaVerdict {
+  enum class What {
+    kPlanned,     // it has its slot
+    kUnplaced,    // expected, and left to others by the plan
+    kBeyond,      // all of the plan had come
+    kUnexpected,  // it is not among the next of the plan
+    kOccupied,    // its slot has something live, or unordered
+  };
+  What what = What::kPlanned;
+  int slot = 0;  // where the plan was; of kUnplaced: its own
+};
+
 struct ArenaCounts {
   int64_t planned = 0;  // requests served from their slots
+  int64_t planned_bytes = 0;
   int64_t fallback = 0;
   int64_t strays = 0;
-  int64_t refused = 0;         // what Allocate had no room for
-  int64_t unplaced = 0;        // expected, and left to others by the plan
-  int64_t beyond = 0;          // that came when all of the plan had come
-  int64_t unexpected = 0;      // others that are not among the next of the plan
-  int64_t occupied = 0;        // whose slot has something live, or unordered
-  int64_t skipped = 0;         // of the plan, that did not come
-  int64_t fallback_bytes = 0;  // live now
+  int64_t refused = 0;     // what Allocate had no room for
+  int64_t unplaced = 0;    // expected, and left to others by the plan
+  int64_t beyond = 0;      // that came when all of the plan had come
+  int64_t unexpected = 0;  // others that are not among the next of the plan
+  int64_t occupied = 0;    // whose slot has something live, or unordered
+  int64_t skipped = 0;     // of the plan, that did not come
+  int64_t elsewhere_bytes = 0;  // of the fallback and of strays
+  int64_t fallback_bytes = 0;   // live now
   int64_t fallback_peak = 0;
 };
 
 class PlannedArena {
  public:
-  // Addresses [base, base + height of the plan + fallback). `order` outlives
-  // this; nullptr where all requests are of one stream.
-  PlannedArena(ArenaPlan plan, char* base, Bytes fallback, ArenaOrder* order);
+  // The plan lies in the runs of `space`, none of its slots over a wall. The
+  // last run has `fallback` bytes behind the plan. `order` outlives this;
+  // nullptr where all requests are of one stream.
+  PlannedArena(ArenaPlan plan, ArenaSpace space, Bytes fallback,
+               ArenaOrder* order);
   PlannedArena(const PlannedArena&) = delete;
   PlannedArena& operator=(const PlannedArena&) = delete;
 
@@ -82,13 +103,17 @@ class PlannedArena {
   void BeginPhase(int phase);
 
   // A block of `size` bytes (positive) for work on the stream; nullptr where
-  // there is no room for it. `is_unplaced`, if given, is told whether it is
-  // expected and unplaced, which gets nullptr, too.
-  void* Allocate(Bytes size, int stream, bool* is_unplaced = nullptr);
+  // there is no room for it, or it is unplaced.
+  void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr);
 
   // The same wherever there is room, without a look at the plan: a stray. The
   // highest place, because fewest slots are there. O(sites of the plan).
   void* AllocateAnywhere(Bytes size, int stream);
+
+  // The request for the unplaced slot that has just been refused is served from
+  // the run, which is the slot's from now on. nullptr, and nothing is done,
+  // where nothing is planned any more or another run was faster.
+  void* ServeFrom(const ArenaRun& run, int slot);
 
   // `others`: streams besides its own whose work so far uses the block. False,
   // and nothing is done, where no block of this arena begins there.
@@ -101,9 +126,6 @@ class PlannedArena {
   bool Close();
 
   ArenaCounts counts() const;
-  Bytes height() const { return plan_.height(); }
-  // Of the plan and the fallback.
-  Bytes size() const { return Bytes{fallback_end_}; }
 
  private:
   // How a slot came up last.
@@ -117,23 +139,34 @@ class PlannedArena {
   void MarkLate(int slot);
   bool MeetsLate(const ArenaPlan::Slot& slot) const;
   bool RunsBehindPreceding(const ArenaPlan::Slot& slot);
-  bool FreeSlot(int64_t offset, absl::Span<const int> others);
+  bool FreeSlot(const void* block, absl::Span<const int> others);
   void NoteEnd(int slot, absl::Span<const int> others);
-  bool FreeStray(int64_t offset);
+  bool FreeStray(const void* block);
   bool FreeFallback(int64_t offset, absl::Span<const int> others);
+  int64_t HighestHole(int64_t size) const;
   void* Serve(int slot);
   void* FallBack(Bytes size, int stream);
   bool Grow(Bytes size, int stream);
 
-  const ArenaPlan plan_;
-  char* const base_;
+  // Behind the plan: where the fallback begins, and how many bytes it has.
+  const int64_t planned_end_;
+  char* const fallback_;
+  const int64_t fallback_size_;
   ArenaOrder* const order_;
-  const int64_t fallback_begin_;
-  const int64_t fallback_end_;
-  absl::flat_hash_map<int64_t, int> site_at_;  // constant
 
   // Everything below, and what the private functions do, is under it.
   mutable SpinLock lock_;
+  ArenaPlan plan_;
+  ArenaSpace space_;
+  // Where no stray lies: the walls, and the fallback; ascending.
+  struct Obstacle {
+    int64_t begin = 0;
+    int64_t end = 0;
+  };
+  std::vector<Obstacle> obstacles_;
+  int64_t top_;                   // of what there is for strays
+  std::vector<char*> addresses_;  // by site
+  absl::flat_hash_map<const void*, int> site_at_;
   Mode mode_ = Mode::kPlanned;
   int cursor_ = 0;
   int phase_ = 0;
@@ -145,8 +178,9 @@ class PlannedArena {
   std::vector<char> is_late_;    // by slot
   std::vector<int> late_;        // those
   std::vector<Tlsf> fallbacks_;  // by stream
-  // Pieces of the fallback that have been given to streams, and to which.
-  int64_t pieces_end_;
+  // Pieces of the fallback that have been given to streams, and to which;
+  // counted from its begin, as what lies in it is.
+  int64_t pieces_end_ = 0;
   std::vector<int> stream_of_piece_;
   absl::btree_map<int64_t, int64_t> strays_;  // ends by offset, of live ones
   // Who used which addresses is not known before so many steps begin.

@@ -35,6 +35,31 @@ std::string Describe(const ArenaCounts& before, const ArenaCounts& now) {
                       now.skipped - before.skipped, " did not come");
 }
 
+// A plan that leaves every request to others.
+ArenaPlan NothingOf(const std::vector<StepRequest>& step) {
+  PlannedPhase phase;
+  for (const StepRequest& request : step) {
+    phase.push_back(
+        {.size = request.size, .stream = request.stream, .offset = kUnplaced});
+  }
+  return *ArenaPlan::Make({phase});
+}
+
+ArenaSpace SpaceOf(const std::vector<ArenaRun>& runs) {
+  ArenaSpace space;
+  for (const ArenaRun& run : runs) space.Append(run);
+  return space;
+}
+
+// Of a plan's height what is not walls.
+Bytes WithoutWalls(Bytes height, const ArenaSpace& space) {
+  int64_t walls = 0;
+  for (const int64_t wall : space.Walls()) {
+    if (wall < Count(height)) ++walls;
+  }
+  return height - Bytes{walls * kArenaGrain};
+}
+
 Bytes FallbackFor(Bytes height) {
   return Bytes{Count(height) / kFallbackPart / kFallbackGrain * kFallbackGrain};
 }
@@ -75,7 +100,7 @@ void StepArena::Judge(bool is_wanted) {
   arena.BeginPhase(0);
   const ArenaCounts now = arena.counts();
   const ArenaCounts before = std::exchange(judged_, now);
-  const auto requests = static_cast<int64_t>(layout_->plan.slots().size());
+  const auto requests = static_cast<int64_t>(step_.size());
   const bool is_bad = Mismatches(before, now) * kTolerance > requests;
   bad_steps_ = is_bad || !is_wanted ? bad_steps_ + 1 : 0;
   if (bad_steps_ >= kBadSteps) {
@@ -100,13 +125,13 @@ void StepArena::Release() {
   PlannedArena* arena = arena_;
   if (arena == nullptr || !arena->Close()) return;
   if (!arena_.compare_exchange_strong(arena, nullptr)) return;
-  char* const base = base_;
-  if (!memory_.GiveBack(base)) {
+  // Others may have the addresses as soon as they are given back.
+  const ArenaSpace* const space = space_.exchange(nullptr);
+  if (!memory_.GiveBack(space->runs())) {
+    space_ = space;
     arena_ = arena;
     return;
   }
-  base_ = nullptr;
-  size_ = 0;
   std::lock_guard lock(mutex_);
   facts_.counts = arena->counts();
   Retry(is_retreat_);
@@ -125,7 +150,7 @@ void StepArena::Record(bool is_wanted) {
   }
   trace_.BeginStep();
   if (thought_ != nullptr) return;
-  const std::vector<StepRequest> step = trace_.Repeated();
+  std::vector<StepRequest> step = trace_.Repeated();
   if (step.empty()) return;
   auto layout = LayOut(step);
   if (!layout.ok()) {
@@ -138,7 +163,7 @@ void StepArena::Record(bool is_wanted) {
   facts_.bound = layout->bound;
   thought_ = std::make_unique<PlannedArena>(layout->plan, kNowhere, Bytes{0},
                                             /*order=*/nullptr);
-  layout_ = *std::move(layout);
+  step_ = std::move(step);
   judged_ = {};
   clean_steps_ = 0;
   unclean_steps_ = 0;
@@ -172,24 +197,55 @@ void StepArena::Think() {
 }
 
 void StepArena::TakeOver() {
-  const Bytes fallback = FallbackFor(layout_->plan.height());
-  const Bytes size = layout_->plan.height() + fallback;
-  absl::StatusOr<char*> base =
-      absl::NotFoundError("nothing of a step can be placed");
-  if (size > Bytes{0}) base = memory_.Take(size);
-  if (!base.ok()) {
-    std::lock_guard lock(mutex_);
-    facts_.reason = std::string(base.status().message());
-    return Retry();
+  std::vector<ArenaRun> runs;
+  Bytes fallback{};
+  auto plan = TakeMemory(&runs, &fallback);
+  const std::string reason(plan.status().message());
+  if (!plan.ok()) {
+    if (memory_.GiveBack(runs)) {
+      std::lock_guard lock(mutex_);
+      facts_.reason = reason;
+      return Retry();
+    }
+    plan = NothingOf(step_);
+    fallback = Bytes{};
   }
-  arenas_.push_back(
-      std::make_unique<PlannedArena>(layout_->plan, *base, fallback, &order_));
+  const ArenaSpace space = SpaceOf(runs);
+  {
+    std::lock_guard lock(mutex_);
+    facts_.height = WithoutWalls(plan->height(), space);
+    facts_.carried = 0;
+    facts_.carried_bytes = Bytes{};
+  }
+  arenas_.push_back(std::make_unique<PlannedArena>(*std::move(plan), space,
+                                                   fallback, &order_));
   judged_ = {};
   bad_steps_ = 0;
-  base_ = *base;
-  size_ = Count(size);
+  space_ = Publish(space);
   arena_ = arenas_.back().get();
   state_ = State::kServing;
+  if (!reason.empty()) Leave(reason, /*is_retreat=*/true);
+}
+
+// The plan, for runs that it takes for it.
+absl::StatusOr<ArenaPlan> StepArena::TakeMemory(std::vector<ArenaRun>* runs,
+                                                Bytes* fallback) {
+  const absl::Status holes = memory_.TakeHoles(runs);
+  if (!holes.ok()) return holes;
+  const ArenaSpace space = SpaceOf(*runs);
+  auto layout = LayOut(step_, space.Walls());
+  if (!layout.ok()) return layout.status();
+  const Bytes height = layout->plan.height();
+  if (height == Bytes{0}) {
+    return absl::NotFoundError("nothing of a step can be placed");
+  }
+  const Bytes more = height - Bytes{space.next()};
+  if (more > Bytes{0}) {
+    *fallback = FallbackFor(height);
+    const absl::Status rest = memory_.Take(more + *fallback, runs);
+    if (!rest.ok()) return rest;
+  }
+  return std::move(layout->plan);
 }
 
 // With the mutex held.
@@ -202,10 +258,66 @@ void StepArena::Retry(bool is_retreat) {
   if (state_ == State::kOff) is_traced_ = false;
 }
 
-void* StepArena::Allocate(Bytes size, int stream, bool* is_unplaced) {
+void* StepArena::Allocate(Bytes size, int stream) {
   PlannedArena* const arena = arena_;
-  return arena == nullptr ? nullptr
-                          : arena->Allocate(size, stream, is_unplaced);
+  if (arena == nullptr) return nullptr;
+  ArenaVerdict verdict;
+  void* const block = arena->Allocate(size, stream, &verdict);
+  const bool is_mismatch = verdict.what == ArenaVerdict::What::kUnexpected ||
+                           verdict.what == ArenaVerdict::What::kOccupied;
+  if (is_mismatch) NoteMismatch(verdict.slot, size);
+  return verdict.what == ArenaVerdict::What::kUnplaced
+             ? ServeCarried(arena, verdict.slot, size, stream)
+             : block;
+}
+
+bool StepArena::MayCarry(int slot) const {
+  std::lock_guard lock(mutex_);
+  return slot < static_cast<int>(step_.size()) &&
+         step_[slot].life <= static_cast<int64_t>(step_.size()) &&
+         facts_.carried < static_cast<int>(kMostCarried);
+}
+
+const ArenaSpace* StepArena::Publish(ArenaSpace space) {
+  std::lock_guard lock(mutex_);
+  spaces_.push_back(std::make_unique<const ArenaSpace>(std::move(space)));
+  return spaces_.back().get();
+}
+
+void* StepArena::ServeCarried(PlannedArena* arena, int slot, Bytes size,
+                              int stream) {
+  if (!MayCarry(slot)) return nullptr;
+  const std::optional<ArenaRun> run = memory_.TakeFor(size, stream);
+  if (!run) return nullptr;
+  const ArenaSpace* before = space_;
+  const ArenaSpace* after = nullptr;
+  do {
+    if (before == nullptr) {  // the arena has ended meanwhile
+      memory_.GiveBack({&*run, 1});
+      return nullptr;
+    }
+    ArenaSpace space = *before;
+    space.Append(*run);
+    after = Publish(std::move(space));
+  } while (!space_.compare_exchange_weak(before, after));
+  void* const block = arena->ServeFrom(*run, slot);
+  if (block != nullptr) {
+    std::lock_guard lock(mutex_);
+    ++facts_.carried;
+    facts_.carried_bytes += run->size;
+  }
+  return block;
+}
+
+void StepArena::NoteMismatch(int slot, Bytes size) {
+  std::string op = OpName();
+  std::lock_guard lock(mutex_);
+  if (op.empty() && slot < static_cast<int>(step_.size())) op = step_[slot].op;
+  if (op.empty()) op = "unknown";
+  auto& all = facts_.mismatches_by_op;
+  if (all.size() >= kMostNames && !all.contains(op)) op = kOtherOps;
+  ++all[op].requests;
+  all[op].bytes += Count(size);
 }
 
 void* StepArena::AllocateAnywhere(Bytes size, int stream) {
@@ -222,8 +334,9 @@ bool StepArena::Free(void* block, absl::Span<const int> others) {
 
 void StepArena::OnAllocate(const void* block, Bytes size, int stream) {
   if (!is_traced_) return;
+  std::string op = OpName();
   std::lock_guard lock(mutex_);
-  trace_.OnAllocate(block, size, stream);
+  trace_.OnAllocate(block, size, stream, std::move(op));
   if (thought_ == nullptr) return;
   if (void* const there = thought_->Allocate(size, stream)) {
     thought_of_[block] = there;
@@ -241,15 +354,22 @@ void StepArena::OnFree(const void* block) {
 }
 
 bool StepArena::Owns(const void* address) const {
-  const char* const base = base_;
-  return base != nullptr && address >= base && address < base + size_.load();
+  const ArenaSpace* const space = space_;
+  return space != nullptr && space->RunOf(address) != nullptr;
+}
+
+ArenaRun StepArena::RunOf(const void* address) const {
+  return *space_.load()->RunOf(address);
 }
 
 StepArena::Facts StepArena::facts() const {
   std::lock_guard lock(mutex_);
   Facts facts = facts_;
   facts.state = state_;
-  facts.size = Bytes{size_.load()};
+  if (const ArenaSpace* const space = space_) {
+    facts.size = space->size();
+    facts.runs = static_cast<int>(space->runs().size());
+  }
   if (const PlannedArena* const arena = arena_) facts.counts = arena->counts();
   return facts;
 }

@@ -12,10 +12,13 @@
 //                    arena. Its memory is given back when its last block is
 //                    freed.
 //   kOff             after kMostRetreats retreats: that it left, that its
-//   memory
-//                    could not be had, or that what it thought was not what
-//                    happened, again and again. Until an arena is not wanted
-//                    for a step, which is a new begin.
+//                    memory could not be had, or that what it thought was not
+//                    what happened, again and again. Until an arena is not
+//                    wanted for a step, which is a new begin.
+//
+// What is alive when a step begins the allocator has when the arena begins to
+// serve. It is served in runs of its own, each taken when it is asked for next
+// and kept from then on.
 //
 // Thread-safe, but for BeginStep, which one thread calls at a time. Allocate
 // and Free take one lock while the arena serves.
@@ -24,6 +27,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,22 +38,30 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "allocator/arena_space.h"
 #include "allocator/planned_arena.h"
 #include "allocator/step_trace.h"
 #include "planner/units.h"
 
 namespace ebbtide {
 
-// Where an arena has its memory from. No lock of the arena's is held.
+// Where an arena has its memory from. Runs are in whole kArenaGrain, and no
+// work that is queued on any stream uses them. No lock of the arena's is held.
 class ArenaMemory {
  public:
   virtual ~ArenaMemory() = default;
-  // At least so many bytes, in whole kArenaGrain, which no work that is queued
-  // on any stream uses.
-  virtual absl::StatusOr<char*> Take(Bytes size) = 0;
+  // Both append to `runs` what they take, also where they fail after that.
+  // What the allocator has and cannot give back, because of what lies beside
+  // it.
+  virtual absl::Status TakeHoles(std::vector<ArenaRun>* runs) = 0;
+  // One run of at least so many bytes; behind TakeHoles.
+  virtual absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) = 0;
+  // A run for blocks of the size on that stream alone; what is queued on it may
+  // still use it. nullopt where the allocator is to serve.
+  virtual std::optional<ArenaRun> TakeFor(Bytes size, int stream) = 0;
   // What is queued on any stream may still use them. False, and nothing is
   // done, where this is not the time.
-  virtual bool GiveBack(char* base) = 0;
+  virtual bool GiveBack(absl::Span<const ArenaRun> runs) = 0;
 };
 
 class StepArena {
@@ -63,17 +75,38 @@ class StepArena {
 
   struct Facts {
     State state = State::kRecording;
-    Bytes height{};  // of the last layout; 0: there was none
+    Bytes height{};  // of the last layout, without walls; 0: there was none
     Bytes bound{};   // that no layout is below
     Bytes size{};    // of the memory that it has now
+    int runs = 0;    // that this is in
+    // Of those, what is alive when steps begin.
+    int carried = 0;
+    Bytes carried_bytes{};
     int retreats = 0;
     std::string reason;  // of the last retreat, or of kOff
     ArenaCounts counts;  // since it last began to serve, or to think
+    // While it served: requests that were not as planned, by the op that made
+    // them, or by the one that the plan had there.
+    struct Mismatches {
+      int64_t requests = 0;
+      int64_t bytes = 0;
+    };
+    std::map<std::string, Mismatches> mismatches_by_op;
   };
+  // Blocks that are alive when a step begins, and have a run each. More are
+  // left to the allocator.
+  static constexpr size_t kMostCarried = 512;
+  // More names are kOtherOps.
+  static constexpr size_t kMostNames = 64;
+  static constexpr char kOtherOps[] = "others";
 
-  // Both outlive this.
-  StepArena(ArenaMemory* memory, ArenaOrder* order)
-      : memory_(*memory), order_(*order) {}
+  // The op that this thread is in; empty: nobody knows. No lock of the arena's
+  // is held.
+  using NameOp = std::string (*)();
+
+  // Both outlive this. `name_op` may be nullptr.
+  StepArena(ArenaMemory* memory, ArenaOrder* order, NameOp name_op = nullptr)
+      : memory_(*memory), order_(*order), name_op_(name_op) {}
   ~StepArena();
   StepArena(const StepArena&) = delete;
   StepArena& operator=(const StepArena&) = delete;
@@ -83,7 +116,7 @@ class StepArena {
   void BeginStep(bool is_wanted);
 
   // As those of PlannedArena; nullptr where the allocator is to serve.
-  void* Allocate(Bytes size, int stream, bool* is_unplaced = nullptr);
+  void* Allocate(Bytes size, int stream);
   void* AllocateAnywhere(Bytes size, int stream);
   bool Free(void* block, absl::Span<const int> others);
 
@@ -95,31 +128,39 @@ class StepArena {
   // Whether the address is the arena's now. Of blocks that are live it does not
   // change.
   bool Owns(const void* address) const;
-  // Where its memory begins; nullptr: it has none.
-  char* base() const { return base_; }
+  bool HasMemory() const { return space_.load() != nullptr; }
+  // The run that the address is in; it is the arena's.
+  ArenaRun RunOf(const void* address) const;
   bool IsLeaving() const { return state_ == State::kLeaving; }
   Facts facts() const;
 
  private:
+  std::string OpName() const { return name_op_ == nullptr ? "" : name_op_(); }
+  void NoteMismatch(int slot, Bytes size);
+  void* ServeCarried(PlannedArena* arena, int slot, Bytes size, int stream);
+  bool MayCarry(int slot) const;
+  const ArenaSpace* Publish(ArenaSpace space);
   void Judge(bool is_wanted);
   void Leave(std::string reason, bool is_retreat);
   void Release();
   void Record(bool is_wanted);
   void Think();
   void TakeOver();
+  absl::StatusOr<ArenaPlan> TakeMemory(std::vector<ArenaRun>* runs,
+                                       Bytes* fallback);
   void Retry(bool is_retreat = true);
 
   ArenaMemory& memory_;
   ArenaOrder& order_;
+  const NameOp name_op_;
   std::atomic<State> state_ = State::kRecording;
   std::atomic<bool> is_traced_ = false;
 
   // While it has memory.
   std::atomic<PlannedArena*> arena_ = nullptr;
-  std::atomic<char*> base_ = nullptr;
-  std::atomic<int64_t> size_ = 0;
+  std::atomic<const ArenaSpace*> space_ = nullptr;
 
-  // Of BeginStep's thread. Arenas are kept after their end, because another
+  // Of BeginStep's thread. These are kept after their end, because another
   // thread may just be asking one, which then says no.
   std::vector<std::unique_ptr<PlannedArena>> arenas_;
   ArenaCounts judged_;  // at the begin of the step
@@ -131,9 +172,11 @@ class StepArena {
   // Never held while the allocator or the memory is called.
   mutable std::mutex mutex_;
   StepTrace trace_;
-  bool is_retreat_ = false;  // that it is leaving
-  int in_a_row_ = 0;         // retreats
-  std::optional<StepLayout> layout_;
+  bool is_retreat_ = false;        // that it is leaving
+  int in_a_row_ = 0;               // retreats
+  std::vector<StepRequest> step_;  // that repeats
+  // All that there were: another thread may just be looking at one.
+  std::vector<std::unique_ptr<const ArenaSpace>> spaces_;
   std::unique_ptr<PlannedArena> thought_;
   absl::flat_hash_map<const void*, void*> thought_of_;  // by real block
   Facts facts_;

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "planner/place.h"
+#include "planner/place_bound.h"
 #include "planner/place_validate.h"
 
 namespace ebbtide {
@@ -21,21 +22,15 @@ bool AskForTheSame(const std::vector<StepRequest>& a,
 
 Bytes RoundUp(Bytes size) { return Bytes{AlignUp(Count(size), kArenaGrain)}; }
 
-// The instants of a step are its requests. What is alive beyond its end is so
-// at the begin of each step.
-Buffer BufferOf(const StepRequest& request, int64_t at, int64_t steps_end) {
-  Buffer buffer = {.size = RoundUp(request.size),
-                   .alignment = Bytes{kArenaGrain}};
-  const int64_t end = at + request.life;
-  if (end <= steps_end) {
-    buffer.live = {.begin = {at}, .end = {end}};
-    return buffer;
-  }
-  buffer.live = {.begin = {0}, .end = {steps_end}};
-  if (end - steps_end < at) {
-    buffer.gaps = {{.begin = {end - steps_end}, .end = {at}}};
-  }
-  return buffer;
+// Over before the next step begins.
+bool IsPlaced(const std::vector<StepRequest>& step, size_t i) {
+  return step[i].life <= static_cast<int64_t>(step.size() - i);
+}
+
+Buffer BufferOf(Bytes size, int64_t begin, int64_t end) {
+  return {.size = size,
+          .live = {.begin = {begin}, .end = {end}},
+          .alignment = Bytes{kArenaGrain}};
 }
 
 }  // namespace
@@ -46,10 +41,11 @@ void StepTrace::BeginStep() {
   begins_[step_ % begins_.size()] = count_;
 }
 
-void StepTrace::OnAllocate(const void* block, Bytes size, int stream) {
+void StepTrace::OnAllocate(const void* block, Bytes size, int stream,
+                           std::string op) {
   if (step_ < 0) return;
   alive_[block] = {.step = step_, .request = At(step_).size()};
-  At(step_).push_back({.size = size, .stream = stream});
+  At(step_).push_back({.size = size, .stream = stream, .op = std::move(op)});
   ++count_;
 }
 
@@ -80,15 +76,25 @@ std::vector<StepRequest> StepTrace::Repeated() const {
   return step;
 }
 
-absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step) {
+absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
+                                  absl::Span<const int64_t> walls) {
+  // The instants of a step are its requests.
   PlaceProblem problem;
   std::vector<size_t> placed;
   const auto count = static_cast<int64_t>(step.size());
   for (size_t i = 0; i < step.size(); ++i) {
-    if (step[i].life > count) continue;
+    if (!IsPlaced(step, i)) continue;
     placed.push_back(i);
+    const auto at = static_cast<int64_t>(i);
     problem.buffers.push_back(
-        BufferOf(step[i], static_cast<int64_t>(i), count));
+        BufferOf(RoundUp(step[i].size), at, at + step[i].life));
+  }
+  StepLayout layout;
+  layout.bound = LowerBound(problem).bytes;
+  for (const int64_t wall : walls) {
+    if (placed.empty()) break;
+    problem.buffers.push_back(BufferOf(Bytes{kArenaGrain}, 0, count));
+    problem.buffers.back().offset = Bytes{wall};
   }
   auto result = Place(problem, {.nodes = 0});
   if (!result.ok()) return result.status();
@@ -107,7 +113,8 @@ absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step) {
   }
   auto plan = ArenaPlan::Make({phase});
   if (!plan.ok()) return plan.status();
-  return StepLayout{.plan = *std::move(plan), .bound = result->bound.bytes};
+  layout.plan = *std::move(plan);
+  return layout;
 }
 
 }  // namespace ebbtide

@@ -6,10 +6,12 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "allocator/arena_plan.h"
 #include "planner/units.h"
 
@@ -20,6 +22,7 @@ struct StepRequest {
   int stream = 0;  // number of the one it is asked for on
   // How many requests came while the block was alive, its own included.
   int64_t life = kLong;
+  std::string op = {};  // that made it; empty: nobody knows
 
   static constexpr int64_t kLong = int64_t{1} << 62;  // until nobody knows
 };
@@ -27,7 +30,8 @@ struct StepRequest {
 class StepTrace {
  public:
   void BeginStep();
-  void OnAllocate(const void* block, Bytes size, int stream);
+  void OnAllocate(const void* block, Bytes size, int stream,
+                  std::string op = "");
   // Blocks it was not told of are ignored.
   void OnFree(const void* block);
   void Clear() { *this = StepTrace(); }
@@ -56,18 +60,21 @@ class StepTrace {
   std::array<int64_t, 4> begins_{};
 };
 
-// Where the blocks of a step that repeats lie: one phase. Those that live
-// longer than a step are unplaced. Of different streams, blocks are taken to be
-// over when the program has freed them: who uses their addresses next is to run
-// behind (allocator/planned_arena.h).
+// Where the blocks of a step that repeats lie: one phase. Those that are alive
+// when a step begins are unplaced: their memory is the allocator's already. Of
+// different streams, blocks are taken to be over when the program has freed
+// them: who uses their addresses next is to run behind
+// (allocator/planned_arena.h).
 struct StepLayout {
   ArenaPlan plan;
   Bytes bound{};  // the most that is alive at once of what is placed
 };
 
-// The greedy orders of planner/place.h only. Its errors; Internal where its
-// placement is found to be wrong.
-absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step);
+// Nothing lies in the kArenaGrain bytes from a wall on (allocator/
+// arena_space.h). The greedy orders of planner/place.h only. Its errors;
+// Internal where its placement is found to be wrong.
+absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
+                                  absl::Span<const int64_t> walls = {});
 
 }  // namespace ebbtide
 

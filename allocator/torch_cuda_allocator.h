@@ -59,6 +59,8 @@ class CudaAllocator {
     // Lines to stand below the native text of an OutOfMemoryError on a device
     // with a budget, without a newline at the end; "" for none.
     std::string (*explain)(c10::DeviceIndex device, Bytes wanted) = nullptr;
+    // The op that this thread is in, for reports; "": nobody knows.
+    std::string (*name_op)() = nullptr;
   };
 
   // Takes the place of the native allocator; once, before or after CUDA was

@@ -31,8 +31,9 @@ void TellProfilers(void* block, int64_t change, DeviceIndex device,
 
 }  // namespace
 
-ArenaCudaAllocator::ArenaCudaAllocator(native::CUDAAllocator* inner)
-    : ForwardingCudaAllocator(inner) {
+ArenaCudaAllocator::ArenaCudaAllocator(native::CUDAAllocator* inner,
+                                       StepArena::NameOp name_op)
+    : ForwardingCudaAllocator(inner), name_op_(name_op) {
   the_one = this;
   if (inner->initialized()) Attach();
 }
@@ -60,9 +61,11 @@ DeviceArena* ArenaCudaAllocator::MakeArena(DeviceIndex device) {
   const auto api = CudaApi::Loaded();
   if (!api.ok() || !attached_) return nullptr;
   arenas_[device] = new DeviceArena(
-      &inner(), device, *api, &pools_, &history_, [this](const auto& entry) {
+      &inner(), device, *api, &pools_, &history_,
+      [this](const auto& entry) {
         for (const auto& tracker : *trackers_.load()) tracker(entry);
-      });
+      },
+      name_op_);
   count_ = std::max<int>(count_, device + 1);
   return arenas_[device];
 }
@@ -92,10 +95,9 @@ DeviceArena* ArenaCudaAllocator::ArenaOf(const void* block) const {
 // From where it is to come from first; nullptr: from the native allocator.
 void* ArenaCudaAllocator::Serve(DeviceArena* arena, size_t size,
                                 c10::cuda::CUDAStream stream) {
-  if (arena->base() == nullptr || pools_ > 0) return nullptr;
-  bool is_unplaced = false;
-  void* const planned = arena->Allocate(size, stream, &is_unplaced);
-  if (planned != nullptr || is_unplaced) return planned;
+  if (!arena->HasMemory() || pools_ > 0) return nullptr;
+  void* const planned = arena->Allocate(size, stream);
+  if (planned != nullptr) return planned;
   // What stays there would be in the way of the plan.
   CacheRequest request = CacheRequestFor(size, stream.stream());
   request.may_use_arena = false;
@@ -163,8 +165,8 @@ void ArenaCudaAllocator::raw_delete(void* block) {
 
 void* ArenaCudaAllocator::getBaseAllocation(void* block, size_t* size) {
   DeviceArena* const arena = ArenaOf(block);
-  return inner().getBaseAllocation(arena == nullptr ? block : arena->base(),
-                                   size);
+  return inner().getBaseAllocation(
+      arena == nullptr ? block : arena->BaseOf(block), size);
 }
 
 void ArenaCudaAllocator::attachAllocatorTraceTracker(
@@ -184,8 +186,9 @@ void ArenaCudaAllocator::attachAllocatorTraceTracker(
 native::ShareableHandle ArenaCudaAllocator::shareIpcHandle(void* block) {
   DeviceArena* const arena = ArenaOf(block);
   if (arena == nullptr) return inner().shareIpcHandle(block);
-  native::ShareableHandle handle = inner().shareIpcHandle(arena->base());
-  handle.offset += static_cast<char*>(block) - arena->base();
+  char* const base = arena->BaseOf(block);
+  native::ShareableHandle handle = inner().shareIpcHandle(base);
+  handle.offset += static_cast<char*>(block) - base;
   return handle;
 }
 

@@ -35,7 +35,7 @@ namespace ebbtide {
 class ArenaCudaAllocator final : public ForwardingCudaAllocator {
  public:
   // `inner`: the native one; both live for ever. There is one of these.
-  explicit ArenaCudaAllocator(native::CUDAAllocator* inner);
+  ArenaCudaAllocator(native::CUDAAllocator* inner, StepArena::NameOp name_op);
 
   // As StepArena::BeginStep. Nothing of the device may be in capture.
   void BeginStep(c10::DeviceIndex device, bool is_wanted);
@@ -91,6 +91,7 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   void NoteRaw();
   void Attach();
 
+  const StepArena::NameOp name_op_;
   std::array<std::atomic<DeviceArena*>, kMaxCudaDevices> arenas_{};
   // How many of them there are; 0 keeps Owns out of the way.
   std::atomic<int> count_ = 0;

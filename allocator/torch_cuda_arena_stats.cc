@@ -29,6 +29,11 @@ std::array<size_t, 5> Amounts(size_t size) {
   return {1, 1, rounded, rounded, size};
 }
 
+// Of a block that the native allocator counts.
+std::array<size_t, 5> AmountsOf(const ArenaStats::OwnBlock& block) {
+  return {1, 1, block.size, block.size, block.asked};
+}
+
 template <typename Fields, typename Visit>
 void ForEach(const Fields& fields, Visit visit) {
   for (const Field field : fields) {
@@ -38,29 +43,35 @@ void ForEach(const Fields& fields, Visit visit) {
 
 }  // namespace
 
-void ArenaStats::OnTaken(const DeviceStats& before, const DeviceStats& after) {
-  has_memory_ = true;
-  ForEach(kOfBlocks, [&](Field field, size_t type) {
-    const Stat& was = (before.*field)[type];
-    const Stat& is = (after.*field)[type];
-    (held_.*field)[type].current = is.current - was.current;
-    (taken_.*field)[type].allocated += is.allocated - was.allocated;
-    Stat& peak = (peaks_.*field)[type];
-    peak.peak = std::max(peak.peak, was.peak);
-  });
-  native_ = after;
+void ArenaStats::OnTaken(const DeviceStats& before, OwnBlock block) {
+  if (!HasMemory()) {
+    ForEach(kOfBlocks, [&](Field field, size_t type) {
+      Stat& peak = (peaks_.*field)[type];
+      peak.peak = std::max(peak.peak, (before.*field)[type].peak);
+    });
+  }
+  const std::array<size_t, 5> amounts = AmountsOf(block);
+  for (size_t i = 0; i < kOfBlocks.size(); ++i) {
+    for (const int type : {0, IsSmall(block.asked) ? 1 : 2}) {
+      (held_.*kOfBlocks[i])[type].current += amounts[i];
+      (taken_.*kOfBlocks[i])[type].allocated += amounts[i];
+    }
+  }
 }
 
-void ArenaStats::OnGiveBack(const DeviceStats& native) {
-  ForEach(kOfBlocks, [&](Field field, size_t type) {
-    (taken_.*field)[type].freed += (held_.*field)[type].current;
-  });
+void ArenaStats::OnGivenBack(const DeviceStats& before, OwnBlock block) {
+  const std::array<size_t, 5> amounts = AmountsOf(block);
+  for (size_t i = 0; i < kOfBlocks.size(); ++i) {
+    for (const int type : {0, IsSmall(block.asked) ? 1 : 2}) {
+      (held_.*kOfBlocks[i])[type].current -= amounts[i];
+      (taken_.*kOfBlocks[i])[type].freed += amounts[i];
+    }
+  }
+  if (HasMemory()) return;
   ForEach(kOfSegments, [&](Field field, size_t type) {
     Stat& peak = (peaks_.*field)[type];
-    peak.peak = std::max(peak.peak, (native.*field)[type].peak);
+    peak.peak = std::max(peak.peak, (before.*field)[type].peak);
   });
-  held_ = {};
-  has_memory_ = false;
 }
 
 void ArenaStats::OnAllocate(size_t size) {
@@ -84,7 +95,7 @@ void ArenaStats::OnFree(size_t size) {
 
 void ArenaStats::OnNative(const DeviceStats& native) {
   native_ = native;
-  if (has_memory_) FollowPeaks();
+  if (HasMemory()) FollowPeaks();
 }
 
 void ArenaStats::FollowPeaks() {
@@ -113,7 +124,7 @@ DeviceStats ArenaStats::Joined(DeviceStats native) const {
     Stat& stat = (native.*field)[type];
     const Stat& blocks = (blocks_.*field)[type];
     const Stat& taken = (taken_.*field)[type];
-    const int64_t native_peak = has_memory_ ? 0 : stat.peak;
+    const int64_t native_peak = HasMemory() ? 0 : stat.peak;
     stat.current += blocks.current - (held_.*field)[type].current;
     stat.allocated += blocks.allocated - taken.allocated;
     stat.freed += blocks.freed - taken.freed;

@@ -20,10 +20,17 @@ class ArenaStats {
  public:
   using DeviceStats = c10::CachingDeviceAllocator::DeviceStats;
 
-  // The arena's memory was taken: the native statistics before and after.
-  void OnTaken(const DeviceStats& before, const DeviceStats& after);
-  // It is about to be given back. The native peaks are to be reset after that.
-  void OnGiveBack(const DeviceStats& native);
+  // A block of the native allocator that is the arena's.
+  struct OwnBlock {
+    size_t size = 0;
+    size_t asked = 0;  // as it was asked for
+  };
+  // It was taken; what the native statistics were before.
+  void OnTaken(const DeviceStats& before, OwnBlock block);
+  // It is about to be given back. Behind the last one the native peaks are to
+  // be reset.
+  void OnGivenBack(const DeviceStats& before, OwnBlock block);
+  bool HasMemory() const { return held_.allocation[0].current > 0; }
 
   // A block of the arena, as it was asked for.
   void OnAllocate(size_t size);
@@ -42,7 +49,6 @@ class ArenaStats {
  private:
   void FollowPeaks();
 
-  bool has_memory_ = false;
   DeviceStats native_;  // `current` when it was last asked
   DeviceStats held_;    // `current` of the arena's memory, in the native ones
   DeviceStats taken_;   // `allocated` and `freed` of it

@@ -4,8 +4,11 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_books.h"
@@ -20,6 +23,48 @@ constexpr int64_t kSegmentGrain = 2 << 20;
 // have an odd number, and the default one has 0 (c10/cuda/CUDAStream.h).
 bool IsExternal(c10::cuda::CUDAStream stream) {
   return stream.id() != 0 && (stream.id() & 1) == 0;
+}
+
+// What to ask for so that no more than that is reserved: below 10 MiB the
+// native allocator would reserve 20 MiB.
+Bytes SegmentFor(Bytes size) {
+  constexpr int64_t kLeast = 10 << 20;
+  const int64_t whole =
+      (Count(size) + kSegmentGrain - 1) / kSegmentGrain * kSegmentGrain;
+  return Bytes{std::max(whole, kLeast)};
+}
+
+// Of a segment for large requests.
+struct Hole {
+  ArenaRun run;
+  cudaStream_t stream = nullptr;
+};
+
+// Those that a request can ask for exactly, smallest first.
+std::vector<Hole> HolesIn(const native::SnapshotInfo& snapshot,
+                          c10::DeviceIndex device) {
+  std::vector<Hole> holes;
+  for (const auto& segment : snapshot.segments) {
+    if (segment.device != device || !segment.is_large ||
+        segment.is_expandable ||
+        segment.owner_private_pool_id != c10::MempoolId_t{0, 0}) {
+      continue;
+    }
+    size_t address = segment.address;
+    for (const auto& block : segment.blocks) {
+      if (!block.active && !block.allocated && !IsSmall(block.size - 1)) {
+        holes.push_back(
+            {.run = {.base = reinterpret_cast<char*>(address),
+                     .size = Bytes{static_cast<int64_t>(block.size)}},
+             .stream = static_cast<cudaStream_t>(segment.stream)});
+      }
+      address += block.size;
+    }
+  }
+  std::sort(holes.begin(), holes.end(), [](const Hole& a, const Hole& b) {
+    return a.run.size < b.run.size;
+  });
+  return holes;
 }
 
 size_t AddressOf(const void* block) { return reinterpret_cast<size_t>(block); }
@@ -48,7 +93,8 @@ class MemoryScope {
 DeviceArena::DeviceArena(native::CUDAAllocator* native, c10::DeviceIndex device,
                          const CudaApi* api, const std::atomic<int>* pools,
                          ArenaHistory* history,
-                         native::AllocatorTraceTracker tell)
+                         native::AllocatorTraceTracker tell,
+                         StepArena::NameOp name_op)
     : native_(*native),
       device_(device),
       api_(*api),
@@ -56,7 +102,7 @@ DeviceArena::DeviceArena(native::CUDAAllocator* native, c10::DeviceIndex device,
       history_(*history),
       tell_(std::move(tell)),
       events_(CudaEvents::Create(api, device)),
-      arena_(this, this) {}
+      arena_(this, this, name_op) {}
 
 bool DeviceArena::IsOfMemory(const TraceEntry& entry) {
   if (memory_block == kNone || !IsOfBlock(entry)) return false;
@@ -85,14 +131,11 @@ std::optional<int> DeviceArena::NumberOf(c10::cuda::CUDAStream stream) {
   return number;
 }
 
-void* DeviceArena::Allocate(size_t size, c10::cuda::CUDAStream stream,
-                            bool* is_unplaced) {
-  *is_unplaced = false;
+void* DeviceArena::Allocate(size_t size, c10::cuda::CUDAStream stream) {
   const auto number = NumberOf(stream);
   if (!number) return nullptr;
-  return Book(
-      arena_.Allocate(Bytes{static_cast<int64_t>(size)}, *number, is_unplaced),
-      size, stream);
+  return Book(arena_.Allocate(Bytes{static_cast<int64_t>(size)}, *number), size,
+              stream);
 }
 
 void* DeviceArena::AllocateAnywhere(size_t size, c10::cuda::CUDAStream stream) {
@@ -167,7 +210,7 @@ void DeviceArena::OnNative(const void* block, size_t size,
 }
 
 void DeviceArena::OnNativeChange() {
-  if (arena_.base() == nullptr) return;
+  if (!arena_.HasMemory()) return;
   const auto native = native_.getDeviceStats(device_);
   std::lock_guard lock(mutex_);
   stats_.OnNative(native);
@@ -178,59 +221,108 @@ void DeviceArena::OnNativeFree(const void* block) {
   arena_.OnFree(block);
 }
 
-absl::StatusOr<char*> DeviceArena::Take(Bytes size) {
-  if (pools_ > 0) return absl::UnavailableError("a capture is going on");
-  const Bytes segment{(Count(size) + kSegmentGrain - 1) / kSegmentGrain *
-                      kSegmentGrain};
-  DeviceBooks& books = BooksOf(device_);
-  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device_);
-  ArenaStats::DeviceStats before;
+// A byte less than the block has: no request of a program for tensors is told
+// as such a one in traces. Throws as the native allocator does.
+ArenaRun DeviceArena::TakeBlock(Bytes size, cudaStream_t stream) {
+  const size_t asked = static_cast<size_t>(Count(size)) - 1;
+  const auto before = native_.getDeviceStats(device_);
   void* block = nullptr;
-  try {
-    native_.emptyCache({0, 0});
-    const Bytes over = books.reserved() + segment - books.ledger().budget();
-    if (over > Bytes{0}) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat(Count(over), " bytes are missing for it in the budget"));
-    }
-    before = native_.getDeviceStats(device_);
+  {
     const MemoryScope scope(nullptr);
-    block = native_.raw_alloc_with_stream(Count(segment), stream);
-    c10::cuda::device_synchronize();
-  } catch (const c10::Error& error) {
-    const MemoryScope scope(block);
-    if (block != nullptr) native_.raw_delete(block);
-    return absl::ResourceExhaustedError(error.what_without_backtrace());
+    block = native_.raw_alloc_with_stream(asked, stream);
   }
-  books.SetArena(block, true);
+  size = BooksOf(device_).AddArena(block, size);
   const auto after = native_.getDeviceStats(device_);
+  const auto whole = static_cast<size_t>(Count(size));
   std::lock_guard lock(mutex_);
-  stats_.OnTaken(before, after);
   own_.push_back({.address = AddressOf(block),
-                  .size = static_cast<size_t>(Count(segment)),
+                  .block = {.size = whole, .asked = asked},
                   .stream = stream});
-  return static_cast<char*>(block);
+  stats_.OnTaken(before, own_.back().block);
+  stats_.OnNative(after);
+  return {.base = static_cast<char*>(block), .size = size};
 }
 
-bool DeviceArena::GiveBack(char* base) {
+absl::Status DeviceArena::TakeHoles(std::vector<ArenaRun>* runs) {
+  if (pools_ > 0) return absl::UnavailableError("a capture is going on");
+  try {
+    native_.emptyCache({0, 0});
+    const auto holes = HolesIn(native_.snapshot({0, 0}, false), device_);
+    for (const Hole& hole : holes) {
+      runs->push_back(TakeBlock(hole.run.size, hole.stream));
+      // Of several of one size any may come first; another thread may have
+      // been faster, and then it is no hole.
+      const bool is_hole = std::any_of(
+          holes.begin(), holes.end(),
+          [&](const Hole& h) { return h.run.base == runs->back().base; });
+      if (!is_hole) break;
+    }
+    if (!runs->empty()) c10::cuda::device_synchronize();
+  } catch (const c10::Error& error) {
+    return absl::UnavailableError(error.what_without_backtrace());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceArena::Take(Bytes size, std::vector<ArenaRun>* runs) {
+  if (pools_ > 0) return absl::UnavailableError("a capture is going on");
+  const Bytes segment = SegmentFor(size);
+  const DeviceBooks& books = BooksOf(device_);
+  const Bytes over = books.reserved() + segment - books.ledger().budget();
+  if (over > Bytes{0}) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(Count(over), " bytes are missing for it in the budget"));
+  }
+  try {
+    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device_);
+    runs->push_back(TakeBlock(segment, stream));
+    c10::cuda::device_synchronize();
+  } catch (const c10::Error& error) {
+    return absl::ResourceExhaustedError(error.what_without_backtrace());
+  }
+  return absl::OkStatus();
+}
+
+// Throws as the native allocator does: the program's request is at stake.
+std::optional<ArenaRun> DeviceArena::TakeFor(Bytes size, int stream) {
+  if (pools_ > 0) return std::nullopt;
+  return TakeBlock(RoundUp(static_cast<size_t>(Count(size))), streams_[stream]);
+}
+
+bool DeviceArena::GiveBack(absl::Span<const ArenaRun> runs) {
+  if (runs.empty()) return true;
   if (pools_ > 0) return false;
-  cudaStream_t stream = nullptr;
+  absl::flat_hash_set<size_t> addresses;
+  for (const ArenaRun& run : runs) addresses.insert(AddressOf(run.base));
+  absl::flat_hash_set<cudaStream_t> users;
   {
     std::lock_guard lock(mutex_);
-    stream = own_.back().stream;
+    for (const Own& own : own_) {
+      if (addresses.contains(own.address)) users.insert(own.stream);
+    }
   }
-  for (int i = 0; i < stream_count_; ++i) {
-    if (!Order(streams_[i], stream).ok()) return false;
+  for (const cudaStream_t user : users) {
+    for (int i = 0; i < stream_count_; ++i) {
+      if (!Order(streams_[i], user).ok()) return false;
+    }
   }
+  bool has_memory = false;
   {
     const auto native = native_.getDeviceStats(device_);
     std::lock_guard lock(mutex_);
-    stats_.OnGiveBack(native);
+    for (Own& own : own_) {
+      if (!own.is_held || !addresses.contains(own.address)) continue;
+      own.is_held = false;
+      stats_.OnGivenBack(native, own.block);
+    }
+    has_memory = stats_.HasMemory();
   }
-  BooksOf(device_).SetArena(base, false);
-  const MemoryScope scope(base);
-  native_.raw_delete(base);
-  native_.resetPeakStats(device_);
+  for (const ArenaRun& run : runs) {
+    BooksOf(device_).RemoveArena(run.base);
+    const MemoryScope scope(run.base);
+    native_.raw_delete(run.base);
+  }
+  if (!has_memory) native_.resetPeakStats(device_);
   return true;
 }
 
@@ -315,7 +407,7 @@ bool DeviceArena::IsOwn(const TraceEntry& entry) const {
   }
   std::lock_guard lock(mutex_);
   return std::any_of(own_.begin(), own_.end(), [&](const Own& own) {
-    return own.address == entry.addr_ && own.size == entry.size_;
+    return own.address == entry.addr_ && own.block.asked == entry.size_;
   });
 }
 
@@ -325,46 +417,58 @@ ArenaHistory::Context DeviceArena::ContextOf(const void* block) const {
   return found == blocks_.end() ? nullptr : found->second.context;
 }
 
-// In the place of the one block that the native allocator has there.
+// In the place of each of the blocks that the native allocator has there.
 void DeviceArena::Fill(SegmentInfo* segment) const {
-  using BlockInfo = c10::CachingDeviceAllocator::BlockInfo;
   std::lock_guard lock(mutex_);
-  const size_t base = AddressOf(arena_.base());
+  std::vector<BlockInfo> blocks;
   size_t address = segment->address;
-  auto own = segment->blocks.begin();
-  while (own != segment->blocks.end() && address != base) {
-    address += own++->size;
+  for (BlockInfo& block : segment->blocks) {
+    const size_t size = block.size;
+    const bool is_own =
+        block.allocated &&
+        std::any_of(own_.begin(), own_.end(), [&](const Own& own) {
+          return own.is_held && own.address == address;
+        });
+    if (is_own) {
+      segment->allocated_size -= size;
+      segment->active_size -= size;
+      segment->requested_size -= block.requested_size;
+      FillRun(address, address + size, segment, &blocks);
+    } else {
+      blocks.push_back(std::move(block));
+    }
+    address += size;
   }
-  if (base == 0 || own == segment->blocks.end() || !own->allocated) return;
+  segment->blocks = std::move(blocks);
+}
+
+// With the mutex held.
+void DeviceArena::FillRun(size_t begin, size_t end, SegmentInfo* segment,
+                          std::vector<BlockInfo>* blocks) const {
   std::vector<std::pair<size_t, const Block*>> live;
   for (const auto& [block, what] : blocks_) {
-    live.emplace_back(AddressOf(block), &what);
+    const size_t address = AddressOf(block);
+    if (address >= begin && address < end) live.emplace_back(address, &what);
   }
   std::sort(live.begin(), live.end());
-  segment->allocated_size -= own->size;
-  segment->active_size -= own->size;
-  segment->requested_size -= own->requested_size;
-  std::vector<BlockInfo> blocks;
+  size_t address = begin;
   const auto add_hole = [&](size_t until) {
-    if (until > address) blocks.push_back({.size = until - address});
+    if (until > address) blocks->push_back({.size = until - address});
   };
-  const size_t end = base + own->size;
-  for (const auto& [begin, what] : live) {
-    add_hole(begin);
+  for (const auto& [at, what] : live) {
+    add_hole(at);
     const auto size = static_cast<size_t>(Count(RoundUp(what->size)));
-    blocks.push_back({.size = size,
-                      .requested_size = what->size,
-                      .allocated = true,
-                      .active = true,
-                      .context_when_allocated = what->context});
+    blocks->push_back({.size = size,
+                       .requested_size = what->size,
+                       .allocated = true,
+                       .active = true,
+                       .context_when_allocated = what->context});
     segment->allocated_size += size;
     segment->active_size += size;
     segment->requested_size += what->size;
-    address = begin + size;
+    address = at + size;
   }
   add_hole(end);
-  const auto at = segment->blocks.erase(own);
-  segment->blocks.insert(at, blocks.begin(), blocks.end());
 }
 
 }  // namespace ebbtide

@@ -1,12 +1,13 @@
 // A planned arena (allocator/step_arena.h) of a CUDA device in memory of
-// PyTorch's native allocator, of which it is one block: so that it is among the
-// reserved bytes and within the memory fraction, is registered where segments
-// are, and can be shared with other processes.
+// PyTorch's native allocator, of which its runs are blocks: so that it is among
+// the reserved bytes and within the memory fraction, is registered where
+// segments are, and can be shared with other processes. Runs are what lies free
+// in segments that PyTorch cannot give back, and what is missing beside that.
 //
-// Trace trackers are told of the blocks in it, and not of that one.
+// Trace trackers are told of the blocks in it, and not of those.
 //
-// It takes that block when it begins to serve, behind all that was queued on
-// the device, and gives it back behind all that its blocks' streams do. While
+// It takes them when it begins to serve, behind all that was queued on the
+// device, and gives them back behind all that its blocks' streams do. While
 // requests may be going to private pools, as in captures, it serves none and
 // queues nothing.
 //
@@ -41,13 +42,15 @@ namespace ebbtide {
 class DeviceArena final : ArenaMemory, ArenaOrder {
  public:
   using SegmentInfo = c10::CachingDeviceAllocator::SegmentInfo;
+  using BlockInfo = c10::CachingDeviceAllocator::BlockInfo;
   using TraceEntry = c10::CachingDeviceAllocator::TraceEntry;
 
   // All outlive this. `pools`: how many private pools requests may go to.
-  // `tell`: calls the trace trackers.
+  // `tell`: calls the trace trackers. `name_op`: as StepArena's.
   DeviceArena(native::CUDAAllocator* native, c10::DeviceIndex device,
               const CudaApi* api, const std::atomic<int>* pools,
-              ArenaHistory* history, native::AllocatorTraceTracker tell);
+              ArenaHistory* history, native::AllocatorTraceTracker tell,
+              StepArena::NameOp name_op);
 
   // Whether the entry, which the native allocator makes on this thread just
   // now, is of a block that an arena takes for itself or gives back.
@@ -58,7 +61,7 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   // A block of at least `size` bytes (positive), from where the plan has it or
   // from anywhere; nullptr where there is none, or the plan leaves it to
   // others.
-  void* Allocate(size_t size, c10::cuda::CUDAStream stream, bool* is_unplaced);
+  void* Allocate(size_t size, c10::cuda::CUDAStream stream);
   void* AllocateAnywhere(size_t size, c10::cuda::CUDAStream stream);
   // Blocks of the arena, and no others. Returns how many bytes the block had.
   Bytes Free(void* block);
@@ -72,7 +75,9 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
 
   bool Owns(const void* address) const { return arena_.Owns(address); }
   c10::DeviceIndex device() const { return device_; }
-  char* base() const { return arena_.base(); }
+  bool HasMemory() const { return arena_.HasMemory(); }
+  // Where the native allocator's block begins that the address is in.
+  char* BaseOf(const void* address) const { return arena_.RunOf(address).base; }
   StepArena::Facts facts() const { return arena_.facts(); }
 
   // What PyTorch is told, made of what its allocator says.
@@ -94,13 +99,18 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
     ArenaHistory::Context context;
   };
 
-  absl::StatusOr<char*> Take(Bytes size) override;
-  bool GiveBack(char* base) override;
+  absl::Status TakeHoles(std::vector<ArenaRun>* runs) override;
+  absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) override;
+  std::optional<ArenaRun> TakeFor(Bytes size, int stream) override;
+  bool GiveBack(absl::Span<const ArenaRun> runs) override;
   absl::Status NoteEnd(int slot, absl::Span<const int> streams) override;
   absl::Status RunBehind(int slot, int stream) override;
   absl::Status RunBehindAll(int stream) override;
 
+  ArenaRun TakeBlock(Bytes size, cudaStream_t stream);
   void* Book(void* block, size_t size, c10::cuda::CUDAStream stream);
+  void FillRun(size_t begin, size_t end, SegmentInfo* segment,
+               std::vector<BlockInfo>* blocks) const;
   void Tell(TraceEntry::Action action, const void* block, const Block& what);
   std::optional<int> NumberOf(c10::cuda::CUDAStream stream);
   absl::StatusOr<CudaEvent> EndOf(cudaStream_t stream);
@@ -129,11 +139,12 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   mutable std::mutex mutex_;
   absl::flat_hash_map<const void*, Block> blocks_;
   ArenaStats stats_;
-  // Where the arena's own blocks lay, and how many bytes it asked for.
+  // The arena's own blocks, those that it has now and those that it had.
   struct Own {
     size_t address = 0;
-    size_t size = 0;
+    ArenaStats::OwnBlock block;
     cudaStream_t stream = nullptr;
+    bool is_held = true;
   };
   std::vector<Own> own_;
 

@@ -34,6 +34,11 @@ class Checker final : public ArenaOrder {
  public:
   void Take(char* begin, int64_t size, int stream) {
     char* const end = begin + size;
+    const bool is_inside =
+        std::any_of(runs_.begin(), runs_.end(), [&](const ArenaRun& run) {
+          return run.base <= begin && end <= run.base + Count(run.size);
+        });
+    if (!is_inside) problem_ = "a block is not within one run";
     for (const Use& live : live_) {
       if (live.begin < end && begin < live.end) problem_ = "live bytes overlap";
     }
@@ -81,6 +86,7 @@ class Checker final : public ArenaOrder {
     return absl::OkStatus();
   }
 
+  void AddRun(const ArenaRun& run) { runs_.push_back(run); }
   const std::string& problem() const { return problem_; }
 
  private:
@@ -92,6 +98,7 @@ class Checker final : public ArenaOrder {
   };
 
   std::vector<Clock> known_ = std::vector<Clock>(kStreams, Clock(kStreams, 0));
+  std::vector<ArenaRun> runs_;
   std::vector<Use> live_;
   std::vector<Use> past_;
   std::vector<Clock> ends_;  // by slot
@@ -106,8 +113,44 @@ struct Buffer {
   int other = -1;  // stream that uses it, too
 };
 
+// One to four runs, which are no neighbours; the last has all that is behind.
+ArenaSpace RandomSpace(std::mt19937* random) {
+  ArenaSpace space;
+  const int runs = (*random)() % 4;
+  for (int i = 0; i < runs; ++i) {
+    const int64_t size = 512 * (1 + (*random)() % 9);
+    space.Append({.base = kBase - (i + 1) * (64 << 10), .size = Bytes{size}});
+  }
+  space.Append({.base = kBase, .size = Bytes{int64_t{1} << 40}});
+  return space;
+}
+
+// Each gets, in the order in which they are asked for, the lowest place that is
+// free of the walls and of all that are live with it.
+void Place(const std::vector<int64_t>& walls, std::vector<Buffer>* buffers) {
+  for (size_t i = 0; i < buffers->size(); ++i) {
+    Buffer& buffer = (*buffers)[i];
+    const auto avoid = [&](int64_t begin, int64_t end) {
+      const bool meets =
+          begin < buffer.offset + buffer.size && buffer.offset < end;
+      if (meets) buffer.offset = end;
+      return meets;
+    };
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (const int64_t wall : walls) moved |= avoid(wall, wall + 512);
+      for (size_t j = 0; j < i; ++j) {
+        const Buffer& other = (*buffers)[j];
+        if (j + other.until < i) continue;
+        const int64_t end = other.offset + other.size;
+        moved |= avoid(other.offset, (end + 511) / 512 * 512);
+      }
+    }
+  }
+}
+
 // A step: its buffers in the order in which they are asked for.
-std::vector<Buffer> RandomStep(std::mt19937* random) {
+std::vector<Buffer> RandomStep(const ArenaSpace& space, std::mt19937* random) {
   std::vector<Buffer> buffers(4 + (*random)() % 24);
   const bool one_stream = (*random)() % 3 == 0;
   for (size_t i = 0; i < buffers.size(); ++i) {
@@ -117,20 +160,8 @@ std::vector<Buffer> RandomStep(std::mt19937* random) {
     buffer.stream = one_stream ? 0 : (*random)() % kStreams;
     buffer.until = (*random)() % 8;
     if ((*random)() % 8 == 0) buffer.other = (*random)() % kStreams;
-    // As low as it is free of all that are live when it begins.
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (size_t j = 0; j < i; ++j) {
-        const Buffer& other = buffers[j];
-        if (j + other.until < i) continue;
-        const int64_t end = (other.offset + other.size + 511) / 512 * 512;
-        if (other.offset < buffer.offset + buffer.size && buffer.offset < end) {
-          buffer.offset = end;
-          moved = true;
-        }
-      }
-    }
   }
+  Place(space.Walls(), &buffers);
   return buffers;
 }
 
@@ -243,12 +274,14 @@ class Program {
 
 void Replay(int seed) {
   std::mt19937 random(seed);
-  const std::vector<Buffer> step = RandomStep(&random);
+  const ArenaSpace space = RandomSpace(&random);
+  const std::vector<Buffer> step = RandomStep(space, &random);
   const int how = seed % kMutations;
   Checker checker;
+  for (const ArenaRun& run : space.runs()) checker.AddRun(run);
   // Without a fallback there are strays.
   const Bytes fallback{seed / kMutations % 2 == 0 ? kFallback : 0};
-  PlannedArena arena(PlanFor(step), kBase, fallback, &checker);
+  PlannedArena arena(PlanFor(step), space, fallback, &checker);
   Program program(&arena, &checker);
   for (int i = 0; i < kSteps; ++i) {
     std::vector<Buffer> now = step;
@@ -275,13 +308,15 @@ TEST(ArenaMutationTest, NoLiveBytesOverlapAndEveryReuseIsOrdered) {
 TEST(ArenaMutationTest, AStepThatKeepsToThePlanIsServedFromIt) {
   for (int seed = 0; seed < 500; ++seed) {
     std::mt19937 random(seed);
-    std::vector<Buffer> step = RandomStep(&random);
+    const ArenaSpace space = RandomSpace(&random);
+    std::vector<Buffer> step = RandomStep(space, &random);
     // Nothing is live into the next step, where the plan has it over.
     for (size_t i = 0; i < step.size(); ++i) {
       step[i].until = std::min<int>(step[i].until, step.size() - 1 - i);
     }
     Checker checker;
-    PlannedArena arena(PlanFor(step), kBase, Bytes{0}, &checker);
+    for (const ArenaRun& run : space.runs()) checker.AddRun(run);
+    PlannedArena arena(PlanFor(step), space, Bytes{0}, &checker);
     Program program(&arena, &checker);
     for (int i = 0; i < kSteps; ++i) program.Run(step, nullptr);
     ASSERT_EQ(checker.problem(), "") << seed;

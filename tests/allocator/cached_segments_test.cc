@@ -21,8 +21,7 @@ char memory[1000];
 // Segments at multiples of 100, one byte of them for each character: '.' is
 // free; others are blocks, whose neighbours have another letter. Lower case may
 // go, at a price by letter (a: 1, b: 2 ...), upper case stays; '~' is leaving.
-struct Picture {
-  CachedSegments segments;
+struct Picture : CachedMemory {
   std::vector<Clearable> clearables;
   std::string letters;  // of the clearables
 };
@@ -63,7 +62,7 @@ CacheRequest For(int size, int segment = 1000) {
 
 std::string Cleared(const Picture& picture, const CacheRequest& request) {
   std::string letters;
-  for (int i : CheapestToClear(picture.segments, request, picture.clearables)) {
+  for (int i : CheapestToClear(picture, request, picture.clearables)) {
     letters += picture.letters[i];
   }
   return letters;
@@ -72,31 +71,31 @@ std::string Cleared(const Picture& picture, const CacheRequest& request) {
 TEST(CachedSegmentsTest, ARequestFindsRoomInAHoleOfItsOwnKind) {
   Picture picture = Draw({"AA..BB...C"});
   CachedSegment& segment = picture.segments.begin()->second;
-  EXPECT_TRUE(FindsRoom(picture.segments, For(3)));
-  EXPECT_FALSE(FindsRoom(picture.segments, For(4)));
+  EXPECT_TRUE(FindsRoom(picture, For(3)));
+  EXPECT_FALSE(FindsRoom(picture, For(4)));
   CacheRequest other = For(3);
   other.stream = memory;
-  EXPECT_FALSE(FindsRoom(picture.segments, other));
+  EXPECT_FALSE(FindsRoom(picture, other));
   other = For(3);
   other.is_small = true;
-  EXPECT_FALSE(FindsRoom(picture.segments, other));
+  EXPECT_FALSE(FindsRoom(picture, other));
   segment.is_private = true;
-  EXPECT_FALSE(FindsRoom(picture.segments, For(3)));
+  EXPECT_FALSE(FindsRoom(picture, For(3)));
 }
 
 TEST(CachedSegmentsTest, WhatIsLeavingIsAsGoodAsFree) {
-  EXPECT_TRUE(FindsRoom(Draw({"AA.~~~.BB"}).segments, For(5)));
-  EXPECT_FALSE(FindsRoom(Draw({"AA.~~~.BB"}).segments, For(6)));
-  EXPECT_TRUE(FindsRoom(Draw({"A", "~~~~."}).segments, For(5)));
+  EXPECT_TRUE(FindsRoom(Draw({"AA.~~~.BB"}), For(5)));
+  EXPECT_FALSE(FindsRoom(Draw({"AA.~~~.BB"}), For(6)));
+  EXPECT_TRUE(FindsRoom(Draw({"A", "~~~~."}), For(5)));
 }
 
 TEST(CachedSegmentsTest, EmptySegmentsMakeRoomForAnother) {
   const Picture picture = Draw({"....", "..~.", "A..."});
-  EXPECT_TRUE(FindsRoom(picture.segments, For(6, 8)));
-  EXPECT_FALSE(FindsRoom(picture.segments, For(6, 9)));
+  EXPECT_TRUE(FindsRoom(picture, For(6, 8)));
+  EXPECT_FALSE(FindsRoom(picture, For(6, 9)));
   CacheRequest request = For(6, 9);
   request.unreserved = Bytes{1};
-  EXPECT_TRUE(FindsRoom(picture.segments, request));
+  EXPECT_TRUE(FindsRoom(picture, request));
 }
 
 TEST(CachedSegmentsTest, WhatGoesLiesTogether) {
@@ -143,7 +142,7 @@ std::optional<double> Best(const Picture& picture,
             static_cast<const char*>(rest.clearables[i].block));
       }
     }
-    if (!FindsRoom(rest.segments, request)) continue;
+    if (!FindsRoom(rest, request)) continue;
     best = std::min(price, best.value_or(price));
   }
   return best;
@@ -170,8 +169,7 @@ TEST(CachedSegmentsTest, WhatIsClearedMakesRoomWheneverAnythingDoes) {
       segment.is_small = draw(2) == 0;
     }
     const CacheRequest request = For(1 + draw(8), 4 + draw(12));
-    const auto cleared =
-        CheapestToClear(picture.segments, request, picture.clearables);
+    const auto cleared = CheapestToClear(picture, request, picture.clearables);
     const std::optional<double> best = Best(picture, request);
     if (!best || *best == 0) {
       EXPECT_THAT(cleared, IsEmpty());
@@ -185,7 +183,7 @@ TEST(CachedSegmentsTest, WhatIsClearedMakesRoomWheneverAnythingDoes) {
             static_cast<const char*>(picture.clearables[i].block));
       }
     }
-    EXPECT_TRUE(FindsRoom(picture.segments, request)) << round;
+    EXPECT_TRUE(FindsRoom(picture, request)) << round;
     EXPECT_GE(price, *best);
     if (!request.is_small) sum += price, least_sum += *best;
   }

@@ -49,6 +49,33 @@ TEST_F(DeviceBooksTest, EmptyingTheCacheDoesNotReachPrivatePools) {
   EXPECT_EQ(books_.idle(), Bytes{0});
 }
 
+TEST_F(DeviceBooksTest, AnArenaInASegmentServesEveryRequestUntilItIsRemoved) {
+  books_.ledger().SetBudget(Bytes{100});
+  books_.OnSegment(At(0), {.size = Bytes{100}});
+  books_.OnAllocate(At(0), Bytes{40}, Kind::kParameter);
+  books_.AddArena(At(40), Bytes{60});
+  CacheRequest small = {.size = Bytes{30}, .segment = Bytes{50}};
+  small.is_small = true;
+  EXPECT_TRUE(books_.FindsRoom(small));
+  small.may_use_arena = false;
+  EXPECT_FALSE(books_.FindsRoom(small));
+  const CacheRequest large = {.size = Bytes{30}, .segment = Bytes{50}};
+  books_.OnAllocate(At(40), Bytes{40}, Kind::kSaved);
+  EXPECT_FALSE(books_.FindsRoom(large));
+  EXPECT_THAT(books_.CheapestToClear(large, {{.block = At(40), .price = 1}}),
+              testing::ElementsAre(0));
+  // The segment is not given back, although all of the arena may go.
+  const CacheRequest segment = {.size = Bytes{90}, .segment = Bytes{100}};
+  books_.OnFree(At(0));
+  EXPECT_THAT(books_.CheapestToClear(segment, {{.block = At(40), .price = 1}}),
+              testing::IsEmpty());
+  EXPECT_EQ(books_.idle(), Bytes{0});
+  books_.OnFree(At(40));
+  books_.RemoveArena(At(40));
+  EXPECT_EQ(books_.idle(), Bytes{100});
+  EXPECT_TRUE(books_.FindsRoom(segment));
+}
+
 TEST_F(DeviceBooksTest, ReservedBytesHaveAPeak) {
   books_.OnSegment(At(0), {.size = Bytes{100}});
   books_.OnSegment(At(100), {.size = Bytes{50}});

@@ -146,9 +146,10 @@ TEST(PlannedArenaTest, WhatIsUnplacedIsLeftToOthers) {
   for (int step = 1; step <= 2; ++step) {
     arena.BeginPhase(0);
     EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
-    bool is_unplaced = false;
-    EXPECT_EQ(arena.Allocate(Bytes{700}, 0, &is_unplaced), nullptr);
-    EXPECT_TRUE(is_unplaced);
+    ArenaVerdict verdict;
+    EXPECT_EQ(arena.Allocate(Bytes{700}, 0, &verdict), nullptr);
+    EXPECT_EQ(verdict.what, ArenaVerdict::What::kUnplaced);
+    EXPECT_EQ(verdict.slot, 1);
     EXPECT_TRUE(arena.Free(kBase));
     EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
     EXPECT_TRUE(arena.Free(kBase));
@@ -192,6 +193,43 @@ TEST(PlannedArenaTest, WhatIsLeftServesStraysUntilItIsClosed) {
   EXPECT_TRUE(arena.Free(kBase));
   EXPECT_TRUE(arena.Close());
   EXPECT_EQ(arena.AllocateAnywhere(Bytes{512}, 0), nullptr);
+}
+
+ArenaSpace RunsOf(const std::vector<ArenaRun>& runs) {
+  ArenaSpace space;
+  for (const ArenaRun& run : runs) space.Append(run);
+  return space;
+}
+
+TEST(ArenaSpaceTest, OffsetsGoThroughRunsWithAWallBehindEach) {
+  const ArenaSpace space =
+      RunsOf({{kBase + 8192, Bytes{1024}}, {kBase, Bytes{2048}}});
+  EXPECT_THAT(space.Walls(), ElementsAre(1024, 3584));
+  EXPECT_EQ(space.next(), 4096);
+  EXPECT_EQ(space.size(), Bytes{3072});
+  EXPECT_EQ(space.At(512), kBase + 8192 + 512);
+  EXPECT_EQ(space.At(1536), kBase);
+  EXPECT_EQ(space.OffsetOf(kBase + 8192), 0);
+  EXPECT_EQ(space.OffsetOf(kBase + 2047), 3583);
+  EXPECT_EQ(space.OffsetOf(kBase + 2048), std::nullopt);
+  EXPECT_EQ(space.OffsetOf(kBase - 1), std::nullopt);
+  EXPECT_EQ(space.RunOf(kBase + 9000)->base, kBase + 8192);
+  EXPECT_EQ(space.RunOf(kBase + 8191), nullptr);
+}
+
+TEST(PlannedArenaTest, ABlockLiesInOneRun) {
+  PlannedArena arena(
+      PlanOf({{At(0, 1024), At(1536, 600)}}),
+      RunsOf({{kBase + 8192, Bytes{1024}}, {kBase, Bytes{2048}}}), Bytes{0},
+      nullptr);
+  EXPECT_EQ(arena.Allocate(Bytes{1024}, 0), kBase + 8192);
+  EXPECT_EQ(arena.Allocate(Bytes{600}, 0), kBase);
+  EXPECT_TRUE(arena.Free(kBase + 8192));
+  EXPECT_TRUE(arena.Free(kBase));
+  // Not below the plan's height over the wall.
+  EXPECT_EQ(arena.AllocateAnywhere(Bytes{1100}, 0), nullptr);
+  EXPECT_EQ(arena.AllocateAnywhere(Bytes{1000}, 0), kBase);
+  EXPECT_EQ(arena.AllocateAnywhere(Bytes{1000}, 0), kBase + 8192);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "allocator/step_arena.h"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -14,29 +15,54 @@ namespace ebbtide {
 namespace {
 
 using State = StepArena::State;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+using testing::SizeIs;
 
 char* const kBase = reinterpret_cast<char*>(int64_t{1} << 40);
+constexpr int64_t kApart = 1 << 20;  // of runs
 
 class Memory final : public ArenaMemory {
  public:
-  absl::StatusOr<char*> Take(Bytes size) override {
-    if (!has_any) return absl::ResourceExhaustedError("no memory");
-    ++taken;
-    last = size;
-    return kBase;
+  absl::Status TakeHoles(std::vector<ArenaRun>* runs) override {
+    for (const Bytes size : holes) runs->push_back(Run(size));
+    return failure;
   }
-  bool GiveBack(char* base) override {
-    EXPECT_EQ(base, kBase);
+  absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) override {
+    if (!has_any) return absl::ResourceExhaustedError("no memory");
+    runs->push_back(Run(size));
+    return absl::OkStatus();
+  }
+  std::optional<ArenaRun> TakeFor(Bytes size, int) override {
+    if (!carries) return std::nullopt;
+    return Run(size);
+  }
+  bool GiveBack(absl::Span<const ArenaRun> runs) override {
     if (!may_be_given_back) return false;
-    --taken;
+    for (const ArenaRun& run : runs) {
+      EXPECT_EQ(taken.erase(run.base), 1);
+    }
+    EXPECT_TRUE(taken.empty());
     return true;
   }
 
   bool has_any = true;
+  bool carries = false;
+  absl::Status failure;  // of the holes, once they are taken
   bool may_be_given_back = true;
-  int taken = 0;
-  Bytes last{};
+  std::vector<Bytes> holes;
+  std::map<char*, Bytes> taken;
+
+ private:
+  ArenaRun Run(Bytes size) {
+    char* const base = kBase + kApart * next_++;
+    taken[base] = size;
+    return {.base = base, .size = size};
+  }
+
+  int64_t next_ = 0;
 };
 
 class NoOrder final : public ArenaOrder {
@@ -90,18 +116,55 @@ class StepArenaTest : public testing::Test {
 
 TEST_F(StepArenaTest, ItThinksForSomeStepsBeforeItServes) {
   StepUntil(State::kCounterfactual);
-  EXPECT_EQ(memory_.taken, 0);
+  EXPECT_THAT(memory_.taken, IsEmpty());
   EXPECT_EQ(arena_.facts().height, Bytes{2048});
   EXPECT_EQ(arena_.facts().bound, Bytes{2048});
   Step();
   Step();
   EXPECT_EQ(arena_.facts().state, State::kCounterfactual);
-  EXPECT_EQ(arena_.facts().counts.planned, 6) << "of the steps that are over";
+  EXPECT_EQ(arena_.facts().counts.planned, 4) << "of the steps that are over";
   Step();
   EXPECT_EQ(arena_.facts().state, State::kServing);
-  EXPECT_EQ(memory_.taken, 1);
-  EXPECT_EQ(memory_.last, Bytes{2048});
-  EXPECT_TRUE(arena_.Owns(kept_)) << "the step is served that it begins with";
+  EXPECT_EQ(arena_.facts().counts.planned, 2)
+      << "the step is served that it begins with";
+  EXPECT_FALSE(arena_.Owns(kept_)) << "it is alive when steps begin";
+  EXPECT_THAT(memory_.taken, ElementsAre(Pair(kBase, Bytes{2048})));
+}
+
+TEST_F(StepArenaTest, HolesAreServedFromBeforeARunOfItsOwn) {
+  memory_.holes = {Bytes{512}, Bytes{1024}};
+  StepUntil(State::kServing);
+  EXPECT_THAT(
+      memory_.taken,
+      ElementsAre(Pair(kBase, Bytes{512}), Pair(kBase + kApart, Bytes{1024}),
+                  Pair(kBase + 2 * kApart, Bytes{2048})));
+  EXPECT_EQ(arena_.facts().runs, 3);
+  EXPECT_EQ(arena_.facts().size, Bytes{512 + 1024 + 2048});
+  EXPECT_EQ(arena_.facts().height, Bytes{512 + 1024 + 2048});
+  arena_.BeginStep(true);
+  EXPECT_EQ(Ask(1024), kBase + kApart);
+  Free(kBase + kApart);
+  EXPECT_EQ(Ask(2048), kBase + 2 * kApart);
+  Free(kBase + 2 * kApart);
+  EXPECT_FALSE(arena_.Owns(kBase + kApart + 1024));
+}
+
+TEST_F(StepArenaTest, WithoutMemoryForTheRestItGivesTheHolesBack) {
+  memory_.holes = {Bytes{1024}};
+  memory_.has_any = false;
+  for (int i = 0; i < 40; ++i) Step();
+  EXPECT_EQ(arena_.facts().state, State::kOff);
+  EXPECT_EQ(arena_.facts().reason, "no memory");
+  EXPECT_THAT(memory_.taken, IsEmpty());
+}
+
+TEST_F(StepArenaTest, HolesThatMayStillBeInUseAreGivenBack) {
+  memory_.holes = {Bytes{1024}};
+  memory_.failure = absl::UnavailableError("still in use");
+  for (int i = 0; i < 40; ++i) Step();
+  EXPECT_EQ(arena_.facts().reason, "still in use");
+  EXPECT_EQ(arena_.facts().retreats, StepArena::kMostRetreats);
+  EXPECT_THAT(memory_.taken, IsEmpty());
 }
 
 TEST_F(StepArenaTest, AServedStepIsServedWhole) {
@@ -109,8 +172,30 @@ TEST_F(StepArenaTest, AServedStepIsServedWhole) {
   for (int i = 0; i < 50; ++i) Step();
   const StepArena::Facts facts = arena_.facts();
   EXPECT_EQ(facts.state, State::kServing);
-  EXPECT_EQ(facts.counts.planned, 3 * 51);
+  EXPECT_EQ(facts.counts.planned, 2 * 51);
+  EXPECT_EQ(facts.counts.planned_bytes, 51 * (1024 + 2048));
+  EXPECT_EQ(facts.counts.unplaced, 51);
+  EXPECT_TRUE(facts.mismatches_by_op.empty());
   EXPECT_EQ(facts.counts.fallback + facts.counts.occupied, 0);
+}
+
+TEST_F(StepArenaTest, WhatIsAliveWhenStepsBeginGetsARunOfItsOwn) {
+  memory_.carries = true;
+  StepUntil(State::kServing);
+  const void* const carried = kept_;
+  EXPECT_TRUE(arena_.Owns(carried));
+  EXPECT_EQ(arena_.facts().carried, 1);
+  EXPECT_EQ(arena_.facts().carried_bytes, Bytes{512});
+  for (int i = 0; i < 5; ++i) {
+    Step();
+    EXPECT_EQ(kept_, carried) << "it has that run in each step";
+  }
+  EXPECT_THAT(memory_.taken, SizeIs(2));
+  EXPECT_EQ(arena_.facts().counts.planned, 3 * 6);
+  for (int i = 0; i < 3; ++i) Step(4096);
+  Free(std::exchange(kept_, nullptr));
+  arena_.BeginStep(true);
+  EXPECT_THAT(memory_.taken, IsEmpty());
 }
 
 TEST_F(StepArenaTest, OneOtherStepDoesNotMakeItLeave) {
@@ -124,7 +209,9 @@ TEST_F(StepArenaTest, OneOtherStepDoesNotMakeItLeave) {
 
 TEST_F(StepArenaTest, OtherStepsMakeItLeaveAndItsMemoryGoesWithTheLastBlock) {
   StepUntil(State::kServing);
-  Step(4096);
+  arena_.BeginStep(true);
+  void* const held = Ask(1024);
+  EXPECT_TRUE(arena_.Owns(held));
   Step(4096);
   memory_.may_be_given_back = false;
   arena_.BeginStep(true);
@@ -133,13 +220,13 @@ TEST_F(StepArenaTest, OtherStepsMakeItLeaveAndItsMemoryGoesWithTheLastBlock) {
   void* const stray = Ask(1024);
   EXPECT_TRUE(arena_.Owns(stray));
   Free(stray);
-  Free(std::exchange(kept_, nullptr));
+  Free(held);
   EXPECT_EQ(arena_.facts().state, State::kLeaving);
-  EXPECT_EQ(memory_.taken, 1);
+  EXPECT_THAT(memory_.taken, SizeIs(1));
   memory_.may_be_given_back = true;
   arena_.BeginStep(true);
-  EXPECT_EQ(memory_.taken, 0);
-  EXPECT_EQ(arena_.base(), nullptr);
+  EXPECT_THAT(memory_.taken, IsEmpty());
+  EXPECT_FALSE(arena_.HasMemory());
   StepUntil(State::kServing);
 }
 
@@ -149,7 +236,7 @@ TEST_F(StepArenaTest, ItIsOffAfterSomeRetreats) {
     for (int k = 0; k < 4; ++k) Step(4096);
   }
   EXPECT_EQ(arena_.facts().state, State::kOff);
-  EXPECT_EQ(memory_.taken, 0);
+  EXPECT_THAT(memory_.taken, IsEmpty());
   for (int i = 0; i < 20; ++i) Step();
   EXPECT_EQ(arena_.facts().state, State::kOff);
   Step(1024, /*is_wanted=*/false);
@@ -162,6 +249,38 @@ TEST_F(StepArenaTest, WithoutMemoryItStaysInThought) {
   EXPECT_EQ(arena_.facts().state, State::kOff);
   EXPECT_EQ(arena_.facts().reason, "no memory");
   EXPECT_EQ(arena_.facts().retreats, StepArena::kMostRetreats);
+}
+
+std::string current_op;
+std::string CurrentOp() { return current_op; }
+
+TEST_F(StepArenaTest, WhoDoesNotKeepToThePlanIsNamed) {
+  StepArena arena(&memory_, &order_, &CurrentOp);
+  int block = 0;
+  const auto step = [&](int64_t size) {
+    arena.BeginStep(true);
+    current_op = "aten::mm";
+    void* const there = arena.Allocate(Bytes{size}, 0);
+    if (there != nullptr) {
+      EXPECT_TRUE(arena.Free(there, {}));
+      return;
+    }
+    arena.OnAllocate(&block, Bytes{size}, 0);
+    arena.OnFree(&block);
+  };
+  while (arena.facts().state != State::kServing) step(1024);
+  step(2000);
+  // Where nobody knows it is the op that the plan has there.
+  arena.BeginStep(true);
+  current_op = "";
+  EXPECT_EQ(arena.Allocate(Bytes{3000}, 0), nullptr);
+  current_op = "aten::add";
+  EXPECT_EQ(arena.Allocate(Bytes{4000}, 0), nullptr);
+  const auto by_op = arena.facts().mismatches_by_op;
+  ASSERT_THAT(by_op, SizeIs(2));
+  EXPECT_EQ(by_op.at("aten::mm").requests, 2);
+  EXPECT_EQ(by_op.at("aten::mm").bytes, 5000);
+  EXPECT_EQ(by_op.at("aten::add").requests, 1);
 }
 
 TEST_F(StepArenaTest, WhereItIsNotWantedItDoesNotEvenThink) {
@@ -185,7 +304,7 @@ TEST_F(StepArenaTest, WhatLivesLongerThanItDidKeepsItFromServing) {
     EXPECT_EQ(arena_.facts().state, State::kCounterfactual);
     EXPECT_EQ(arena_.facts().counts.occupied, i);
   }
-  EXPECT_EQ(memory_.taken, 0);
+  EXPECT_THAT(memory_.taken, IsEmpty());
 }
 
 }  // namespace

@@ -83,19 +83,21 @@ TEST(LayOutTest, WhatIsOverMakesRoomAndWhatStaysLongIsUnplaced) {
   EXPECT_EQ(layout->plan.slots()[2].offset, 0);
 }
 
-TEST(LayOutTest, WhatIsAliveIntoTheNextStepIsThereAtItsBegin) {
-  // The last is alive until the next step's second request comes.
-  auto layout = LayOut({Request(512, 1), Request(1024, 1), Request(512, 2)});
+TEST(LayOutTest, WhatIsAliveWhenTheNextStepBeginsIsUnplaced) {
+  auto layout = LayOut({Request(512, 3), Request(1024, 1), Request(512, 2)});
   ASSERT_TRUE(layout.ok()) << layout.status();
-  EXPECT_EQ(layout->bound, Bytes{1024});
-  EXPECT_EQ(layout->plan.height(), Bytes{1024});
-  EXPECT_NE(layout->plan.slots()[0].offset, layout->plan.slots()[2].offset);
+  EXPECT_EQ(layout->bound, Bytes{1536});
+  EXPECT_EQ(layout->plan.height(), Bytes{1536});
+  EXPECT_EQ(layout->plan.slots()[2].offset, kUnplaced);
 }
 
-TEST(LayOutTest, ALifeOfAWholeStepTakesItsAddressesForIt) {
-  auto layout = LayOut({Request(512, 1), Request(512, 2)});
+TEST(LayOutTest, NothingLiesOverAWall) {
+  auto layout = LayOut({Request(1024, 2), Request(1024, 1)}, {512, 2048});
   ASSERT_TRUE(layout.ok()) << layout.status();
-  EXPECT_EQ(layout->plan.height(), Bytes{1024});
+  EXPECT_EQ(layout->bound, Bytes{2048});
+  EXPECT_EQ(layout->plan.slots()[0].offset, 1024);
+  EXPECT_EQ(layout->plan.slots()[1].offset, 2560);
+  EXPECT_EQ(layout->plan.height(), Bytes{3584});
 }
 
 }  // namespace

@@ -150,6 +150,8 @@ TEST_F(TorchCudaArenaTest, ItReservesWhatThePlanIsHigh) {
   EXPECT_EQ(Facts().height, Bytes{bound});
   for (int i = 0; i < 10; ++i) Step();
   EXPECT_EQ(Facts().counts.planned, 4 * 11);
+  EXPECT_EQ(Facts().carried, 1);
+  EXPECT_EQ(Facts().carried_bytes, Bytes{Rounded(100'000)});
   EXPECT_EQ(Facts().counts.fallback + Facts().counts.strays, 0);
 }
 
@@ -327,7 +329,7 @@ TEST_F(TorchCudaArenaFaultTest, AServedStepMakesTheCallsThatTheFileHas) {
     text += "\n";
   };
   StepUntilItServes();
-  Step();
+  for (int i = 0; i < 4; ++i) Step();
   count("one stream", [&] { Step(); });
   held_.clear();
   for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, false);
