@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,7 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "allocator/torch_cuda_allocator.h"
+#include "allocator/torch_cuda_books.h"
 #include "hooks/cuda_device.h"
+#include "hooks/recorder.h"
 #include "hooks/runtime.h"
 #include "planner/size.h"
 
@@ -114,12 +117,86 @@ std::string LiveByKind(const Ledger& ledger) {
   return kinds.empty() ? "nothing" : absl::StrJoin(kinds, ", ");
 }
 
+// Without a call to it, after which a child of fork could not use the device.
+bool HasDriver() { return dlopen("libcuda.so.1", RTLD_LAZY) != nullptr; }
+
+std::map<std::string, ArenaReport::Mismatches> MismatchesByOp(
+    const StepArena::Facts& facts) {
+  std::map<std::string, ArenaReport::Mismatches> by_op;
+  for (const auto& [op, what] : facts.mismatches_by_op) {
+    by_op[op] = {.requests = what.requests, .bytes = Bytes{what.bytes}};
+  }
+  return by_op;
+}
+
+std::optional<ArenaReport> ReportArena(DeviceIndex device) {
+  const auto facts = CudaAllocator::ArenaOf(device);
+  if (!facts) return std::nullopt;
+  const ArenaCounts& counts = facts->counts;
+  return ArenaReport{
+      .state = NameOf(facts->state),
+      .reason = facts->reason,
+      .height = facts->height,
+      .bound = facts->bound,
+      .size = facts->size,
+      .retreats = facts->retreats,
+      .planned = counts.planned,
+      .planned_bytes = Bytes{counts.planned_bytes},
+      .elsewhere = counts.fallback + counts.strays,
+      .elsewhere_bytes = Bytes{counts.elsewhere_bytes},
+      .mismatches = counts.unexpected + counts.occupied + counts.skipped,
+      .fallback_peak = Bytes{counts.fallback_peak},
+      .mismatches_by_op = MismatchesByOp(*facts)};
+}
+
+// The largest that are alive, and who made them.
+std::string LargestAlive(const DeviceBooks& books) {
+  constexpr size_t kMost = 10;
+  const std::vector<DeviceBooks::Alive> alive = books.Largest(kMost);
+  std::vector<const void*> blocks;
+  for (const auto& [block, size] : alive) blocks.push_back(block);
+  const std::vector<std::string> makers = Runtime::Global().MakersOf(blocks);
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < alive.size(); ++i) {
+    texts.push_back(absl::StrCat(
+        FormatSize(alive[i].size), " of ",
+        makers[i].empty() ? "no op of this step" : makers[i].c_str()));
+  }
+  return absl::StrJoin(texts, ", ");
+}
+
+// Beyond the budget, where nothing but empty segments is given back.
+Bytes MissingFor(const DeviceBooks& books, Bytes budget, Bytes wanted) {
+  const CacheRequest request =
+      CacheRequestFor(static_cast<size_t>(Count(wanted)), nullptr);
+  return books.reserved() - books.idle() + request.segment - budget;
+}
+
+// Of an arena that has been laid out: what it is high, and who did not keep to
+// it.
+std::string ExplainArena(DeviceIndex device) {
+  const std::optional<ArenaReport> arena = ReportArena(device);
+  if (!arena || arena->height == Bytes{0}) return "";
+  std::string text = absl::StrCat(
+      "\nebbtide: addresses planned for steps take ", FormatSize(arena->height),
+      ", none can take less than ", FormatSize(arena->bound), "; ",
+      FormatSize(arena->planned_bytes), " were served from them and ",
+      FormatSize(arena->elsewhere_bytes), " from elsewhere in them");
+  for (const auto& [op, what] : arena->mismatches_by_op) {
+    absl::StrAppend(&text, "\nebbtide: not as planned: ", what.requests,
+                    " requests of ", op, ", ", FormatSize(what.bytes));
+  }
+  return text;
+}
+
 std::string Explain(DeviceIndex device, Bytes wanted) {
   const DeviceBooks& books = CudaAllocator::Books(device);
   const Bytes budget = CudaAllocator::BudgetOf(device);
   std::string text =
       absl::StrCat("ebbtide: ", FormatSize(wanted), " were asked for on ",
                    NameOf(device), ", whose budget is ", FormatSize(budget));
+  const std::string op = CurrentOpName();
+  if (!op.empty()) absl::StrAppend(&text, "; by ", op);
   if (CudaAllocator::SeesBlocks()) {
     const Bytes reserved = books.reserved();
     const Bytes live = books.ledger().live();
@@ -127,7 +204,14 @@ std::string Explain(DeviceIndex device, Bytes wanted) {
                     LiveByKind(books.ledger()), "); the cache holds ",
                     FormatSize(reserved - live), " more, ",
                     FormatSize(books.idle()),
-                    " of it in segments that are empty");
+                    " of it in segments that are empty",
+                    "\nebbtide: the largest alive: ", LargestAlive(books));
+    const Bytes missing = MissingFor(books, budget, wanted);
+    if (missing > Bytes{0}) {
+      absl::StrAppend(&text, "\nebbtide: with ", FormatSize(missing),
+                      " more of budget it would have been served");
+    }
+    text += ExplainArena(device);
   }
   const std::string floor = Runtime::Global().KnownFloor();
   absl::StrAppend(&text, "\nebbtide: ",
@@ -143,26 +227,6 @@ std::string Explain(DeviceIndex device, Bytes wanted) {
   return text;
 }
 
-// Without a call to it, after which a child of fork could not use the device.
-bool HasDriver() { return dlopen("libcuda.so.1", RTLD_LAZY) != nullptr; }
-
-std::optional<ArenaReport> ReportArena(DeviceIndex device) {
-  const auto facts = CudaAllocator::ArenaOf(device);
-  if (!facts) return std::nullopt;
-  const ArenaCounts& counts = facts->counts;
-  return ArenaReport{
-      .state = NameOf(facts->state),
-      .reason = facts->reason,
-      .height = facts->height,
-      .bound = facts->bound,
-      .size = facts->size,
-      .retreats = facts->retreats,
-      .planned = counts.planned,
-      .elsewhere = counts.fallback + counts.strays,
-      .mismatches = counts.unexpected + counts.occupied + counts.skipped,
-      .fallback_peak = Bytes{counts.fallback_peak}};
-}
-
 }  // namespace
 
 void StartCuda(const Settings& settings) {
@@ -174,7 +238,8 @@ void StartCuda(const Settings& settings) {
   const absl::Status installed =
       CudaAllocator::Install({.relieve = &CudaDevice::Relieve,
                               .budget = &BudgetOf,
-                              .explain = &Explain});
+                              .explain = &Explain,
+                              .name_op = &CurrentOpName});
   if (state.budgets.empty()) return;
   if (!installed.ok()) {
     Say(absl::StrCat("CUDA memory is left alone: ", installed.message()));

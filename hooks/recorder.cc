@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <mutex>
@@ -280,6 +281,12 @@ void EnableRecorder(bool enabled) {
     at::removeCallback(*handle);
     handle.reset();
   }
+}
+
+std::string CurrentOpName() {
+  if (frame.event != nullptr) return frame.event->name();
+  const auto node = torch::autograd::get_current_node();
+  return node == nullptr ? "" : node->name();
 }
 
 int CurrentOp(const Tape* tape) { return frame.tape == tape ? frame.op : -1; }

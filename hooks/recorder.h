@@ -51,6 +51,10 @@ void EnableRecorder(bool enabled);
 // The op of `tape` that this thread is inside, or -1.
 int CurrentOp(const Tape* tape);
 
+// The backward node, or the op that is being recorded, that this thread is
+// inside; "" where nobody knows.
+std::string CurrentOpName();
+
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_HOOKS_RECORDER_H_

@@ -100,15 +100,23 @@ nlohmann::ordered_json CoverageToJson(const Coverage& c) {
 }
 
 nlohmann::ordered_json ArenaToJson(const ArenaReport& arena) {
+  auto by_op = nlohmann::ordered_json::object();
+  for (const auto& [op, what] : arena.mismatches_by_op) {
+    by_op[op] = {{"requests", what.requests}, {"bytes", Count(what.bytes)}};
+  }
   return {{"state", arena.state},
           {"reason", arena.reason},
           {"height", Count(arena.height)},
           {"bound", Count(arena.bound)},
+          {"waste", Count(arena.height - arena.bound)},
           {"size", Count(arena.size)},
           {"retreats", arena.retreats},
           {"planned", arena.planned},
+          {"planned_bytes", Count(arena.planned_bytes)},
           {"elsewhere", arena.elsewhere},
+          {"elsewhere_bytes", Count(arena.elsewhere_bytes)},
           {"mismatches", arena.mismatches},
+          {"mismatches_by_op", std::move(by_op)},
           {"fallback_peak", Count(arena.fallback_peak)}};
 }
 

@@ -26,10 +26,18 @@ struct ArenaReport {
   Bytes bound{};       // that no layout is below
   Bytes size{};        // of its memory now
   int64_t retreats = 0;
-  int64_t planned = 0;     // requests that it served as planned
-  int64_t elsewhere = 0;   // that it served otherwise
-  int64_t mismatches = 0;  // that were not as planned, or did not come
-  Bytes fallback_peak{};   // of live bytes that it served otherwise
+  int64_t planned = 0;      // requests that it served as planned
+  Bytes planned_bytes{};    // of those
+  int64_t elsewhere = 0;    // that it served otherwise
+  Bytes elsewhere_bytes{};  // of those
+  int64_t mismatches = 0;   // that were not as planned, or did not come
+  Bytes fallback_peak{};    // of live bytes that it served otherwise
+  struct Mismatches {
+    int64_t requests = 0;
+    Bytes bytes{};
+  };
+  // Requests while it served that were not as planned, by who made them.
+  std::map<std::string, Mismatches> mismatches_by_op;
 };
 
 // Of the CUDA devices that the program has used.

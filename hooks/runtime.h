@@ -75,6 +75,9 @@ class Runtime final : public TapeListener {
                                 Bytes request);
   // In a catch clause, of what leaves to the program.
   [[noreturn]] void RaiseWithReport(const c10::OutOfMemoryError& error);
+  // Who made the blocks: an op of the last pair, "parameter" or "input" of it;
+  // "" where nobody knows.
+  std::vector<std::string> MakersOf(absl::Span<const void* const> blocks);
   // What was done so far, as JSON.
   std::string Report();
   // Python is about to have the address of the storage.

@@ -62,6 +62,29 @@ std::string Runtime::KnownFloor() {
   return lock.owns_lock() ? floor_ : "";
 }
 
+std::vector<std::string> Runtime::MakersOf(
+    absl::Span<const void* const> blocks) {
+  std::vector<std::string> makers(blocks.size());
+  const auto lock = RuntimeLock::TryAcquire(std::chrono::milliseconds(200));
+  if (!lock.owns_lock() || tape_ == nullptr) return makers;
+  for (const TapeStorage& storage : tape_->storages) {
+    const c10::StorageImpl* const here =
+        storage.data                 ? storage.data.unsafeGetStorageImpl()
+        : storage.identity.expired() ? nullptr
+                                     : storage.identity._unsafe_get_target();
+    if (here == nullptr) continue;
+    const void* const block = here->data_ptr().get();
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (block != blocks[i]) continue;
+      makers[i] = !storage.writers.empty()
+                      ? tape_->ops[storage.writers.front()].info->name
+                  : storage.parameter ? "parameter"
+                                      : "input";
+    }
+  }
+  return makers;
+}
+
 void Runtime::NoteKept() {
   if (!settings_.budget || Device::Get().StepPeak(device_) <= budget()) {
     return;
