@@ -92,23 +92,43 @@ def record() -> None:
     photograph()
 
 
+# A step that follows a plan, with a tenth of it on both sides.
+SHOW_A_STEP = """
+(() => {
+  const data = JSON.parse(document.getElementById('data').textContent);
+  const [, begin, end] = data.steps.at(-3);
+  const margin = (end - begin) / 10;
+  timeline.show((begin - margin) / 1e9, (end + margin) / 1e9);
+})()
+"""
+
+
 def photograph() -> None:
-    """The page of the managed job: all of it in light, the peak's step in dark."""
+    """The page of the managed job: all of it in light, one step in dark."""
     harness.progress("gpt, its page")
+    # Paths as one writes them, which the page shows.
+    job = [str(Path(part).relative_to(harness.ROOT)) for part in JOB[:2]] + JOB[2:]
     with tempfile.TemporaryDirectory() as folder:
         trace, page = Path(folder) / "run.ebbtide", Path(folder) / "run.html"
-        harness.managed(JOB, BUDGET, record_to=trace)
-        command = [str(harness.EBBTIDE), "timeline", str(trace), "-o", str(page)]
-        subprocess.run(command, check=True)
+        options = ["--budget", f"{BUDGET}B", "--record", str(trace)]
+        for command in (
+            [str(harness.EBBTIDE), "run", *options, "--", *job],
+            [str(harness.EBBTIDE), "timeline", str(trace), "-o", str(page)],
+        ):
+            subprocess.run(
+                command, check=True, cwd=harness.ROOT, stdout=subprocess.DEVNULL
+            )
         with browser() as tab:
-            tab.size(1280, 900)
-            for name, scheme in (("timeline", "light"), ("timeline-dark", "dark")):
-                tab.prefer(scheme)
-                tab.open(page)
-                if scheme == "dark":
-                    tab.press("u")
-                    tab.press("p")
-                tab.screenshot(FOLDER / f"{name}.png")
+            tab.prefer("light")
+            tab.size(1280, 1210)
+            tab.open(page)
+            tab.screenshot(FOLDER / "timeline.png")
+            tab.prefer("dark")
+            tab.size(1280, 770)
+            tab.open(page)
+            tab.press("u")
+            tab.run(SHOW_A_STEP)
+            tab.screenshot(FOLDER / "timeline-dark.png")
 
 
 def draw(data: dict[str, Any], out: Path) -> None:

@@ -23,7 +23,7 @@ function showHead() {
     ['steps', count(data.whole_steps)],
     ['mean step', data.whole_steps ?
         time(Math.round(data.steps_nanos / data.whole_steps)) : '–'],
-    ['dropped, to recompute', size(data.total.dropped)],
+    ['dropped', size(data.total.dropped)],
     ['recomputing', time(data.total.recompute.nanos)],
     ['copied out', size(data.total.spilled)],
     ['waiting', time(data.total.stall.nanos)],
@@ -65,7 +65,9 @@ function showLegend(point) {
   }
   if (budget !== null) legendItem(colour('budget'), 'budget', size(budget));
   if (view.unmanaged) {
-    legendItem(colour('ink'), 'unmanaged', size(data.plan.unmanaged_peak));
+    legendItem(colour('ink'), 'unmanaged (dotted)',
+               size(data.plan.unmanaged_peak));
+    if (data.plan.planned.length) legendItem(colour('ink'), 'planned (line)');
   }
   if (point === undefined) return;
   legendItem('transparent', 'total', size(curve.total[point]));
@@ -251,6 +253,9 @@ function showBudgets() {
   const widest = Math.max(rows.at(-1)[0], budget || 0) * 1.04;
   rows.push([widest, rows.at(-1)[1]]);
   const highest = Math.max(...rows.map(([, nanos]) => nanos));
+  const least = Math.min(...rows.map(([, nanos]) => nanos));
+  const spread = highest - least || 0.1 * highest;
+  const heights = [Math.max(0, least - spread), highest + 0.3 * spread];
   const here = Math.min(budget === null ? data.peak : budget, widest);
   const hereTime = points.filter(([bytes]) => bytes <= here).at(-1);
   budgets = new Dygraph(byId('budgets'), rows, {
@@ -259,13 +264,13 @@ function showBudgets() {
     strokeWidth: 2,
     legend: 'never',
     colors: [colour('parameters')],
-    valueRange: [0, highest * 1.1],
+    valueRange: heights,
     dateWindow: [Math.max(0, points[0][0] * 0.9), widest],
     axisLineColor: colour('line'),
     gridLineColor: colour('line'),
     axes: {
       x: {axisLabelFormatter: (x) => size(x), axisLabelWidth: 80,
-          drawGrid: false, pixelsPerLabel: 90},
+          drawGrid: false, pixelsPerLabel: 90, labelsKMG2: true},
       y: {axisLabelFormatter: (y) => time(Math.round(y)), axisLabelWidth: 64,
           pixelsPerLabel: 44},
     },
@@ -275,7 +280,7 @@ function showBudgets() {
     },
     drawCallback: (chart) => {
       const pen = chart.hidden_ctx_;
-      drawLine(pen, chart, [[here, 0], [here, highest * 1.1]],
+      drawLine(pen, chart, [[here, heights[0]], [here, heights[1]]],
                colour('budget'), [7, 4]);
       if (!hereTime) return;
       pen.fillStyle = colour('budget');

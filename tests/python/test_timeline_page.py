@@ -27,7 +27,8 @@ def page() -> Iterator[Page]:
 def record(name: str, folder: Path, share: float = 0.7) -> Path:
     """The trace of a job within a share of what it takes without a budget."""
     report = folder / f"{name}.json"
-    command = job(name, "--steps", "12")
+    # One thread: two wait for each other where the machine has other work.
+    command = job(name, "--steps", "12", "--threads", "1")
     done = run(command, EBBTIDE_RECORD="/dev/null", EBBTIDE_REPORT=str(report))
     assert done.returncode == 0, done.stderr
     budget = int(json.loads(report.read_text())["peak"] * share)
