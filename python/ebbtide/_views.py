@@ -18,7 +18,8 @@ class Report(dict[str, Any]):
         if not self:
             return "<p>ebbtide is not running in this process</p>"
         rows = [
-            ("peak", _of_budget(self["peak"], self["budget"])),
+            ("budget", "none" if self["budget"] < 0 else _size(self["budget"])),
+            ("peak of the run", _size(self["peak"])),
             ("steps", f"{self['steps']}, {self['over_budget_steps']} over the budget"),
             ("step time", _seconds(self["step_times"])),
             ("state", self["state"]),
@@ -70,10 +71,6 @@ def _size(count: int) -> str:
     while size >= 1024 and unit + 1 < len(_UNITS):
         size, unit = size / 1024, unit + 1
     return f"{size:.2f} {_UNITS[unit]}" if unit else f"{count} B"
-
-
-def _of_budget(peak: int, budget: int) -> str:
-    return _size(peak) + (f" of {_size(budget)}" if budget >= 0 else ", no budget")
 
 
 def _seconds(times: Sequence[float]) -> str:

@@ -102,7 +102,8 @@ def test_a_report_is_the_dict_it_was_and_draws_itself() -> None:
     assert json.loads(json.dumps(REPORT)) == REPORT
     page = parsed(REPORT._repr_html_())
     cells = {row[0].text: row[1].text for row in page.iter("tr")}
-    assert cells["peak"] == "3.00 MiB of 4.00 MiB"
+    assert cells["peak of the run"] == "3.00 MiB"
+    assert cells["budget"] == "4.00 MiB"
     assert cells["step time"] == "200.0 ms (median)"
     assert cells["recomputed"] == "2.00 KiB"
     assert cells["copied away"] == "5 B"
@@ -119,7 +120,7 @@ def test_a_report_without_steps_draws_no_chart() -> None:
     empty = Report(REPORT, budget=-1, step_times=[], step_peaks=[], reason="")
     page = parsed(empty._repr_html_())
     assert list(page.iter("{http://www.w3.org/2000/svg}svg")) == []
-    assert "no budget" in empty._repr_html_()
+    assert "<td>none</td>" in empty._repr_html_()
 
 
 def test_a_curve_answers_and_draws_itself() -> None:
