@@ -15,11 +15,15 @@ bool HasLost(const TapeStorage& storage, const void* block) {
          storage.data.data() != block;
 }
 
-// Whether the storage has another block now, or is no more.
+// Whether the program has given the storage another block, and what it held is
+// not here any more. One that has died may have been let go by us.
 bool HasGone(const TapeStorage& storage, const void* block) {
-  if (storage.watched != block || storage.rewritten) return false;
+  if (storage.watched != block || storage.rewritten || storage.spill ||
+      (storage.data && !HoldsOriginal(storage))) {
+    return false;
+  }
   const c10::Storage now(storage.identity.lock());
-  return !now || now.data() != block;
+  return now && now.data() != block;
 }
 
 }  // namespace
@@ -41,8 +45,9 @@ void Residency::BeforeFree(void* block, bool is_backward) {
     for (TapeStorage& storage : tape->storages) {
       if (!HasGone(storage, block)) continue;
       storage.rewritten = true;
-      const c10::Storage now(storage.identity.lock());
-      if (now && !is_backward) NoteComesAndGoes(now);
+      if (!is_backward) {
+        NoteComesAndGoes(c10::Storage(storage.identity.lock()));
+      }
     }
   }
 }

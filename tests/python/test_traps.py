@@ -109,6 +109,11 @@ def test_trap_gathered_parameters_come_and_go(zygote: Zygote) -> None:
     assert zygote.same(case, later).replayed > 0
 
 
+def test_trap_a_written_input_that_was_spilled_is_relied_upon(zygote: Zygote) -> None:
+    """A block that ebbtide freed was taken for one that the program had freed."""
+    zygote.forced("writes.written_input_that_leaves")
+
+
 def test_trap_a_leaf_is_given_other_data(zygote: Zygote) -> None:
     zygote.forced("writes.leaf_given_other_data")
 

@@ -130,6 +130,19 @@ def storages_that_change_size(t: Trial) -> None:
         t.gradients(f"shared {step}", loss, [shared, w])
 
 
+def written_input_that_leaves(t: Trial) -> None:
+    """Its block is freed by ebbtide alone, which has what it held."""
+    w = leaf(ROWS, WIDTH)
+    for step in range(3):
+        h = data(ROWS, WIDTH, seed=step)
+        g = w.sin()
+        h.mul_(2)
+        loss = ((h * g).tanh().exp() * (h * g.exp())).sum()
+        del h, g
+        torch.empty(1 << 20)
+        t.gradients(f"step {step}", loss, [w])
+
+
 class Gathered:
     """A weight as fully sharded training has it: there while its layer is used."""
 
