@@ -270,10 +270,23 @@ void Drop(Tape* tape, int storage) {
   Settle(tape, storage);
 }
 
+namespace {
+
+// For people.
+std::string WhyLost(const Tape& tape, int storage) {
+  const std::optional<NoRecipe> none = WhyNoRecipe(tape, storage);
+  if (!none) return "";
+  const std::string op = none->op < 0 ? "it" : tape.ops[none->op].info->name;
+  return op + " " + none->reason;
+}
+
+}  // namespace
+
 int Recover(Tape* tape, int storage, const RecoveryPolicy& policy) {
   std::optional<Recipe> recipe = FindRecipe(*tape, storage);
   TORCH_CHECK(recipe.has_value(),
-              "ebbtide: a dropped saved tensor has lost its recipe");
+              "ebbtide: a dropped saved tensor has lost its recipe: ",
+              WhyLost(*tape, storage));
   CheckWitnesses(*recipe, tape);
   const int ops = recipe->ops.size();
   Run(tape, storage, *recipe, policy).Execute();

@@ -63,6 +63,7 @@ void Runtime::TrainInChild() {
     if (tier.ok()) residency_.SetTier(*std::move(tier));
   }
   Begin();
+  is_partial_ = true;
 }
 
 // Whose number it is shows here at the latest: groups are gone at the end.
