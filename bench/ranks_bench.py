@@ -1,0 +1,94 @@
+"""Step times of several ranks, unmanaged and at half of what they save.
+
+tests/python/programs/ranked.py runs by turns without and with a budget; the median over
+the steps of each run but the first four, the least of the runs.
+"""
+
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import harness
+from ranks import Ranks, half, launch
+
+SEED = 1
+MOST = 1.10
+WARM = 4
+WAYS = {
+    "DDP": ("--way", "ddp"),
+    "FSDP2": ("--way", "fsdp"),
+    "FSDP2, resharded": ("--way", "fsdp", "--reshard"),
+    "FSDP2, resharded, bfloat16": ("--way", "fsdp", "--reshard", "--mixed"),
+    "ZeRO-1": ("--way", "zero"),
+}
+
+
+def median(done: Ranks) -> float:
+    """Of the slowest rank, for which the others wait."""
+    return float(max(statistics.median(r["seconds"][WARM:]) for r in done.results))
+
+
+def measure(way: str, count: int, size: str, rounds: int) -> dict[str, Any]:
+    arguments = (*WAYS[way], "--size", size, "--steps", "14")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        recorded = launch(folder, arguments, count, EBBTIDE_RECORD="/dev/null")
+        budget = f"{half(recorded)}B"
+        plain, held = [], []
+        for _ in range(rounds):
+            plain.append(launch(folder, arguments, count))
+            held.append(launch(folder, arguments, count, EBBTIDE_BUDGET=budget))
+    return {
+        "way": way,
+        "ranks": count,
+        "peak_before": max(r["peak"] for r in recorded.reports),
+        "peak_after": max(r["peak"] for done in held for r in done.reports),
+        "over": sum(r["over_budget_steps"] for done in held for r in done.reports),
+        "seconds": min(map(median, plain)),
+        "ratio": min(map(median, held)) / min(map(median, plain)),
+        "identical": all(done.equals(plain[0]) for done in (*plain, *held)),
+    }
+
+
+def complaints(row: dict[str, Any]) -> list[str]:
+    name = f"{row['way']} on {row['ranks']} ranks"
+    found = []
+    if not row["identical"]:
+        found.append(f"{name}: the results differ")
+    if row["over"] > 0:
+        found.append(f"{name}: {row['over']} steps over the budget")
+    if row["ratio"] > MOST:
+        found.append(f"{name}: {row['ratio']:.2f} times the unmanaged step")
+    return found
+
+
+def main() -> int:
+    args = harness.bench_parser(__doc__, "small, DDP alone").parse_args()
+    size, rounds = ("small", 1) if args.quick else ("full", 3)
+    rows = []
+    for way in ("DDP",) if args.quick else WAYS:
+        for count in (2,) if args.quick else (2, 4):
+            harness.progress(f"{way}, {count} ranks")
+            rows.append(measure(way, count, size, rounds))
+    cells = [
+        [
+            row["way"],
+            str(row["ranks"]),
+            harness.mib(row["peak_before"]),
+            harness.mib(row["peak_after"]),
+            f"{1e3 * row['seconds']:.1f}",
+            f"{row['ratio']:.3f}x",
+            "identical" if row["identical"] else "DIFFER",
+        ]
+        for row in rows
+    ]
+    head = ["way", "ranks", "peak MiB", "managed", "step ms", "managed step", "results"]
+    harness.report(args, "ranks", SEED, rows, harness.table([head, *cells]), "Ranks")
+    found = [complaint for row in rows for complaint in complaints(row)]
+    return harness.verdict("ranks", found, args.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
