@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import harness
+import simulator
 from launchers import JOB, LAUNCHERS, Start, under
 from run import PYTHON, clean_environment, our_lines, run
 
@@ -120,3 +121,34 @@ def check_managed(start: Start, errors: str, *, binds: bool) -> None:
         assert ("recomputed" in line) == binds, line
         assert ("fits its budget" in line) != binds, line
         assert "OVER BUDGET" not in line, line
+
+
+def test_loading_calls_nothing_of_cuda() -> None:
+    """On the simulated device, whose calls are counted: no context, no probe."""
+    simulator.check_built()
+    script = (
+        "import cudasim; before = cudasim.all_calls(); import torch; import sys;"
+        "loaded = 'libebbtide_cuda' in open('/proc/self/maps').read();"
+        "print(cudasim.all_calls() - before, loaded, torch.cuda.is_initialized())"
+    )
+    counted = {}
+    for budget in ("", "8GiB", "cuda=80%", "cuda:0=1GiB,cpu=8GiB"):
+        done = run(
+            [PYTHON, "-c", script], EBBTIDE_BUDGET=budget, **simulator.ENVIRONMENT
+        )
+        counted[budget] = done.stdout
+        assert done.returncode == 0, done.stderr
+    calls = counted.pop("").split()[0]
+    assert set(counted.values()) == {f"{calls} True False\n"}, (calls, counted)
+
+
+def test_a_copy_of_the_mark_does_not_keep_ebbtide_out() -> None:
+    """A process id in a variable outlives exec, and containers use it again."""
+    script = (
+        "import os, sys;"
+        "os.environ['EBBTIDE_LOADED_PID'] = str(os.getpid());"
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    done = run([PYTHON, "-c", script, JOB], EBBTIDE_BUDGET="8GiB")
+    assert len(closing(done.stderr)) == 1, done.stderr
+    assert "another copy" not in done.stderr
