@@ -88,8 +88,11 @@ void Runtime::CloseStep() {
     ++report_.steps_by_state[NameOf(state_)];
     ShowProgress(now, /*at_once=*/false);
   }
-  Device::Get().BeginStep(device_,
-                          state_ == State::kActive || state_ == State::kSteady);
+  // What was evicted on demand was so because of where things lay: an arena
+  // would have them elsewhere.
+  const bool follows_plan =
+      state_ == State::kActive || state_ == State::kSteady;
+  Device::Get().BeginStep(device_, follows_plan && !was_relieved_);
   RunLog::Global().BeginStep(report_.steps.count());
   step_began_ = Seconds();
   Device::Get().ResetPeak(device_);
