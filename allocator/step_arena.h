@@ -82,6 +82,10 @@ class StepArena {
     // Of those, what is alive when steps begin.
     int carried = 0;
     Bytes carried_bytes{};
+    // What the allocator had beside this when the second step began that it
+    // served: of its memory, and of that what was alive. Its owner knows.
+    Bytes beside{};
+    Bytes beside_alive{};
     int retreats = 0;
     std::string reason;  // of the last retreat, or of kOff
     ArenaCounts counts;  // since it last began to serve, or to think

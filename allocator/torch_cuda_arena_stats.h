@@ -14,6 +14,8 @@
 
 #include <cstddef>
 
+#include "planner/units.h"
+
 namespace ebbtide {
 
 class ArenaStats {
@@ -30,6 +32,8 @@ class ArenaStats {
   // It is about to be given back. Behind the last one the native peaks are to
   // be reset.
   void OnGivenBack(const DeviceStats& before, OwnBlock block);
+  // Of the arena's blocks.
+  Bytes Alive() const { return Bytes{blocks_.allocated_bytes[0].current}; }
   bool HasMemory() const { return held_.allocation[0].current > 0; }
 
   // A block of the arena, as it was asked for.

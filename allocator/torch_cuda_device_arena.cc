@@ -111,6 +111,26 @@ bool DeviceArena::IsOfMemory(const TraceEntry& entry) {
                                             : memory_block == entry.addr_;
 }
 
+void DeviceArena::BeginStep(bool is_wanted) {
+  arena_.BeginStep(is_wanted);
+  steps_served_ = arena_.HasMemory() ? steps_served_ + 1 : 0;
+  // By then what is alive when steps begin is in the arena.
+  if (steps_served_ != 2) return;
+  const Bytes size = arena_.facts().size;
+  const DeviceBooks& books = BooksOf(device_);
+  std::lock_guard lock(mutex_);
+  beside_ = books.reserved() - size;
+  beside_alive_ = books.ledger().live() - stats_.Alive();
+}
+
+StepArena::Facts DeviceArena::facts() const {
+  StepArena::Facts facts = arena_.facts();
+  std::lock_guard lock(mutex_);
+  facts.beside = beside_;
+  facts.beside_alive = beside_alive_;
+  return facts;
+}
+
 std::optional<int> DeviceArena::NumberOf(c10::cuda::CUDAStream stream) {
   if (IsExternal(stream)) return std::nullopt;
   const cudaStream_t wanted = stream.stream();

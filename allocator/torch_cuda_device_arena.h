@@ -56,7 +56,7 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   // now, is of a block that an arena takes for itself or gives back.
   static bool IsOfMemory(const TraceEntry& entry);
 
-  void BeginStep(bool is_wanted) { arena_.BeginStep(is_wanted); }
+  void BeginStep(bool is_wanted);
 
   // A block of at least `size` bytes (positive), from where the plan has it or
   // from anywhere; nullptr where there is none, or the plan leaves it to
@@ -78,7 +78,7 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   bool HasMemory() const { return arena_.HasMemory(); }
   // Where the native allocator's block begins that the address is in.
   char* BaseOf(const void* address) const { return arena_.RunOf(address).base; }
-  StepArena::Facts facts() const { return arena_.facts(); }
+  StepArena::Facts facts() const;
 
   // What PyTorch is told, made of what its allocator says.
   ArenaStats::DeviceStats Joined(const ArenaStats::DeviceStats& native) const;
@@ -139,6 +139,10 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   mutable std::mutex mutex_;
   absl::flat_hash_map<const void*, Block> blocks_;
   ArenaStats stats_;
+  int steps_served_ = 0;  // of BeginStep's thread
+  // As StepArena::Facts.
+  Bytes beside_{};
+  Bytes beside_alive_{};
   // The arena's own blocks, those that it has now and those that it had.
   struct Own {
     size_t address = 0;

@@ -21,10 +21,16 @@ namespace ebbtide {
 // Of a planned arena (allocator/step_arena.h).
 struct ArenaReport {
   std::string state;
-  std::string reason;  // of its last retreat; empty: there was none
-  Bytes height{};      // of the last layout
-  Bytes bound{};       // that no layout is below
-  Bytes size{};        // of its memory now
+  std::string reason;   // of its last retreat; empty: there was none
+  Bytes height{};       // of the last layout
+  Bytes bound{};        // that no layout is below
+  Bytes size{};         // of its memory now
+  int64_t carried = 0;  // blocks that are alive when steps begin, in it
+  Bytes carried_bytes{};
+  // What PyTorch's allocator had beside it when the second step that it served
+  // began, and of that what was alive.
+  Bytes beside{};
+  Bytes beside_alive{};
   int64_t retreats = 0;
   int64_t planned = 0;      // requests that it served as planned
   Bytes planned_bytes{};    // of those
