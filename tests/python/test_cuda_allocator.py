@@ -112,6 +112,9 @@ def test_out_of_memory_has_the_native_text_and_a_report_below(device: Zygote) ->
         "ebbtide: 30.00 MiB were asked for on cuda:0, whose budget is 64.00 MiB",
         "ebbtide: alive: 40.00 MiB (other 40.00 MiB); "
         "the cache holds 0 B more, 0 B of it in segments that are empty",
+        "ebbtide: the largest alive: "
+        "20.00 MiB of no op of this step, 20.00 MiB of no op of this step",
+        "ebbtide: with 6.00 MiB more of budget it would have been served",
         "ebbtide: the floor is not known yet; a smaller batch lowers what is needed",
         f"ebbtide: what was alive is in {done.report['out_of_memory']['file']}",
     ]

@@ -34,8 +34,12 @@ JOBS = {
 # Long enough for a plan to be settled on, and for an arena to follow it.
 STEADY = {
     "gpt": ("--size", "small", "--batch", "16", "--steps", "40"),
+    "unet": ("--size", "full", "--steps", "56"),
+    "encdec": ("--size", "full", "--steps", "44"),
     "lstm": ("--size", "full", "--steps", "30"),
 }
+# What PyTorch's allocator has the device's memory in, for large requests.
+SEGMENT = 2 << 20
 
 
 @dataclasses.dataclass
@@ -141,7 +145,13 @@ def test_each_way_alone_keeps_the_bits(
         assert (done.report["bytes_spilled"] > 0) == moves
 
 
-@pytest.mark.parametrize("job", ["gpt", pytest.param("lstm", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param(name, marks=() if name == "gpt" else pytest.mark.long)
+        for name in STEADY
+    ],
+)
 def test_steps_that_repeat_are_served_from_planned_addresses(
     job: str, tmp_path: Path
 ) -> None:
@@ -152,9 +162,15 @@ def test_steps_that_repeat_are_served_from_planned_addresses(
         assert done.left["reserved_peak"] <= limit
         arena = done.report["cuda"]["devices"]["cuda:0"]["arena"]
         assert arena["planned"] > 1000, arena
-        assert arena["height"] <= 1.01 * arena["bound"], arena
-        # Only the last graph of the process is another one.
-        assert arena["retreats"] <= 1, arena
+        assert arena["elsewhere"] == 0, arena
+        # Only the last graphs of the process are others.
+        assert arena["retreats"] <= 2, arena
+        assert arena["height"] <= 1.015 * arena["bound"], arena
+        # What a step reserves is what it is planned to take, in whole segments,
+        # and what PyTorch's allocator holds beside it.
+        planned = arena["height"] + arena["carried_bytes"]
+        reserved = min(done.left["reserved_peaks"][1:-2]) - arena["beside"]
+        assert planned <= reserved <= 1.01 * planned + SEGMENT, arena
 
 
 def test_random_plans_keep_the_bits(tmp_path: Path) -> None:

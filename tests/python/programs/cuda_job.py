@@ -3,7 +3,7 @@
     cuda_job.py SCHEDULE JOB ARGUMENTS...
 
 Prints what the job prints, then one line of JSON: what PyTorch's allocator and the
-simulator say at the end.
+simulator say at the end, and what was reserved at most in each step.
 """
 
 import cudasim  # isort: skip  # before torch
@@ -15,9 +15,27 @@ from pathlib import Path
 
 import torch
 
+sys.path.append(str(Path(__file__).resolve().parents[3] / "bench" / "jobs"))
+import common
+
 # mypy: disallow-untyped-calls=False
 
 JOBS = Path(__file__).resolve().parents[3] / "bench" / "jobs"
+
+
+class Log(common.Log):
+    """Also keeps what PyTorch's allocator says of each step."""
+
+    def step(self, loss: float) -> None:
+        super().step(loss)
+        note_peaks()
+
+
+def note_peaks() -> None:
+    stats = torch.cuda.memory_stats()
+    for name, of_steps in peaks.items():
+        of_steps.append(stats[f"{name}_bytes.all.peak"])
+    torch.cuda.reset_peak_memory_stats()
 
 
 def train(job: str, arguments: list[str]) -> None:
@@ -32,13 +50,15 @@ def state() -> dict[str, object]:
     torch.nn.Linear(1, 1, device="cuda")(torch.ones(1, 1, device="cuda")).backward()
     torch.cuda.synchronize()
     stats = torch.cuda.memory_stats()
+    note_peaks()
     segments = torch.cuda.memory_snapshot()
     blocks = [block for segment in segments for block in segment["blocks"]]
     return {
         "live": stats["allocated_bytes.all.current"],
-        "peak": stats["allocated_bytes.all.peak"],
+        "peak": max(peaks["allocated"]),
         "reserved": stats["reserved_bytes.all.current"],
-        "reserved_peak": stats["reserved_bytes.all.peak"],
+        "reserved_peak": max(peaks["reserved"]),
+        "reserved_peaks": peaks["reserved"],
         "ooms": stats["num_ooms"],
         "in_snapshot": sum(segment["total_size"] for segment in segments),
         "active_in_snapshot": sum(
@@ -50,6 +70,8 @@ def state() -> dict[str, object]:
     }
 
 
+peaks: dict[str, list[int]] = {"allocated": [], "reserved": []}  # by step
+common.Log = Log  # type: ignore[misc]
 exact = cudasim.Exact()
 cudasim.set_schedule(sys.argv[1])
 torch.zeros(1, device="cuda")
