@@ -1,23 +1,17 @@
 #include "allocator/torch_cuda_device_arena.h"
 
-#include <c10/cuda/CUDAFunctions.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
 #include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_books.h"
 
 namespace ebbtide {
 namespace {
-
-// The native allocator reserves whole ones of these for large requests.
-constexpr int64_t kSegmentGrain = 2 << 20;
 
 // Streams that the program made itself, which it may destroy: those of PyTorch
 // have an odd number, and the default one has 0 (c10/cuda/CUDAStream.h).
@@ -25,68 +19,7 @@ bool IsExternal(c10::cuda::CUDAStream stream) {
   return stream.id() != 0 && (stream.id() & 1) == 0;
 }
 
-// What to ask for so that no more than that is reserved: below 10 MiB the
-// native allocator would reserve 20 MiB.
-Bytes SegmentFor(Bytes size) {
-  constexpr int64_t kLeast = 10 << 20;
-  const int64_t whole =
-      (Count(size) + kSegmentGrain - 1) / kSegmentGrain * kSegmentGrain;
-  return Bytes{std::max(whole, kLeast)};
-}
-
-// Of a segment for large requests.
-struct Hole {
-  ArenaRun run;
-  cudaStream_t stream = nullptr;
-};
-
-// Those that a request can ask for exactly, smallest first.
-std::vector<Hole> HolesIn(const native::SnapshotInfo& snapshot,
-                          c10::DeviceIndex device) {
-  std::vector<Hole> holes;
-  for (const auto& segment : snapshot.segments) {
-    if (segment.device != device || !segment.is_large ||
-        segment.is_expandable ||
-        segment.owner_private_pool_id != c10::MempoolId_t{0, 0}) {
-      continue;
-    }
-    size_t address = segment.address;
-    for (const auto& block : segment.blocks) {
-      if (!block.active && !block.allocated && !IsSmall(block.size - 1)) {
-        holes.push_back(
-            {.run = {.base = reinterpret_cast<char*>(address),
-                     .size = Bytes{static_cast<int64_t>(block.size)}},
-             .stream = static_cast<cudaStream_t>(segment.stream)});
-      }
-      address += block.size;
-    }
-  }
-  std::sort(holes.begin(), holes.end(), [](const Hole& a, const Hole& b) {
-    return a.run.size < b.run.size;
-  });
-  return holes;
-}
-
 size_t AddressOf(const void* block) { return reinterpret_cast<size_t>(block); }
-
-bool IsOfBlock(const c10::CachingDeviceAllocator::TraceEntry& entry) {
-  using Entry = c10::CachingDeviceAllocator::TraceEntry;
-  return entry.action_ == Entry::ALLOC ||
-         entry.action_ == Entry::FREE_REQUESTED ||
-         entry.action_ == Entry::FREE_COMPLETED;
-}
-
-// While this thread takes a block (0) or gives that one back.
-constexpr size_t kNone = ~size_t{0};
-thread_local size_t memory_block = kNone;
-
-class MemoryScope {
- public:
-  explicit MemoryScope(const void* block) { memory_block = AddressOf(block); }
-  ~MemoryScope() { memory_block = kNone; }
-  MemoryScope(const MemoryScope&) = delete;
-  MemoryScope& operator=(const MemoryScope&) = delete;
-};
 
 }  // namespace
 
@@ -103,13 +36,6 @@ DeviceArena::DeviceArena(native::CUDAAllocator* native, c10::DeviceIndex device,
       tell_(std::move(tell)),
       events_(CudaEvents::Create(api, device)),
       arena_(this, this, name_op) {}
-
-bool DeviceArena::IsOfMemory(const TraceEntry& entry) {
-  if (memory_block == kNone || !IsOfBlock(entry)) return false;
-  // What others have freed may come to its end meanwhile.
-  return entry.action_ == TraceEntry::ALLOC ? memory_block == 0
-                                            : memory_block == entry.addr_;
-}
 
 void DeviceArena::BeginStep(bool is_wanted) {
   arena_.BeginStep(is_wanted);
@@ -239,111 +165,6 @@ void DeviceArena::OnNativeChange() {
 void DeviceArena::OnNativeFree(const void* block) {
   is_stale_ = true;
   arena_.OnFree(block);
-}
-
-// A byte less than the block has: no request of a program for tensors is told
-// as such a one in traces. Throws as the native allocator does.
-ArenaRun DeviceArena::TakeBlock(Bytes size, cudaStream_t stream) {
-  const size_t asked = static_cast<size_t>(Count(size)) - 1;
-  const auto before = native_.getDeviceStats(device_);
-  void* block = nullptr;
-  {
-    const MemoryScope scope(nullptr);
-    block = native_.raw_alloc_with_stream(asked, stream);
-  }
-  size = BooksOf(device_).AddArena(block, size);
-  const auto after = native_.getDeviceStats(device_);
-  const auto whole = static_cast<size_t>(Count(size));
-  std::lock_guard lock(mutex_);
-  own_.push_back({.address = AddressOf(block),
-                  .block = {.size = whole, .asked = asked},
-                  .stream = stream});
-  stats_.OnTaken(before, own_.back().block);
-  stats_.OnNative(after);
-  return {.base = static_cast<char*>(block), .size = size};
-}
-
-absl::Status DeviceArena::TakeHoles(std::vector<ArenaRun>* runs) {
-  if (pools_ > 0) return absl::UnavailableError("a capture is going on");
-  try {
-    native_.emptyCache({0, 0});
-    const auto holes = HolesIn(native_.snapshot({0, 0}, false), device_);
-    for (const Hole& hole : holes) {
-      runs->push_back(TakeBlock(hole.run.size, hole.stream));
-      // Of several of one size any may come first; another thread may have
-      // been faster, and then it is no hole.
-      const bool is_hole = std::any_of(
-          holes.begin(), holes.end(),
-          [&](const Hole& h) { return h.run.base == runs->back().base; });
-      if (!is_hole) break;
-    }
-    if (!runs->empty()) c10::cuda::device_synchronize();
-  } catch (const c10::Error& error) {
-    return absl::UnavailableError(error.what_without_backtrace());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status DeviceArena::Take(Bytes size, std::vector<ArenaRun>* runs) {
-  if (pools_ > 0) return absl::UnavailableError("a capture is going on");
-  const Bytes segment = SegmentFor(size);
-  const DeviceBooks& books = BooksOf(device_);
-  const Bytes over = books.reserved() + segment - books.ledger().budget();
-  if (over > Bytes{0}) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(Count(over), " bytes are missing for it in the budget"));
-  }
-  try {
-    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device_);
-    runs->push_back(TakeBlock(segment, stream));
-    c10::cuda::device_synchronize();
-  } catch (const c10::Error& error) {
-    return absl::ResourceExhaustedError(error.what_without_backtrace());
-  }
-  return absl::OkStatus();
-}
-
-// Throws as the native allocator does: the program's request is at stake.
-std::optional<ArenaRun> DeviceArena::TakeFor(Bytes size, int stream) {
-  if (pools_ > 0) return std::nullopt;
-  return TakeBlock(RoundUp(static_cast<size_t>(Count(size))), streams_[stream]);
-}
-
-bool DeviceArena::GiveBack(absl::Span<const ArenaRun> runs) {
-  if (runs.empty()) return true;
-  if (pools_ > 0) return false;
-  absl::flat_hash_set<size_t> addresses;
-  for (const ArenaRun& run : runs) addresses.insert(AddressOf(run.base));
-  absl::flat_hash_set<cudaStream_t> users;
-  {
-    std::lock_guard lock(mutex_);
-    for (const Own& own : own_) {
-      if (addresses.contains(own.address)) users.insert(own.stream);
-    }
-  }
-  for (const cudaStream_t user : users) {
-    for (int i = 0; i < stream_count_; ++i) {
-      if (!Order(streams_[i], user).ok()) return false;
-    }
-  }
-  bool has_memory = false;
-  {
-    const auto native = native_.getDeviceStats(device_);
-    std::lock_guard lock(mutex_);
-    for (Own& own : own_) {
-      if (!own.is_held || !addresses.contains(own.address)) continue;
-      own.is_held = false;
-      stats_.OnGivenBack(native, own.block);
-    }
-    has_memory = stats_.HasMemory();
-  }
-  for (const ArenaRun& run : runs) {
-    BooksOf(device_).RemoveArena(run.base);
-    const MemoryScope scope(run.base);
-    native_.raw_delete(run.base);
-  }
-  if (!has_memory) native_.resetPeakStats(device_);
-  return true;
 }
 
 absl::StatusOr<CudaEvent> DeviceArena::EndOf(cudaStream_t stream) {
