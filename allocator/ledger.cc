@@ -116,6 +116,18 @@ std::vector<Ledger::Block> Ledger::Largest(size_t most) const {
   return largest;
 }
 
+void Ledger::SetObserver(const Observer* observer) {
+  if (observer == nullptr) {
+    observer_ = nullptr;
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  observer_ = observer;
+  for (auto& [address, entry] : blocks_) {
+    entry.number = observer->on_enter(address, entry.bytes, entry.kind, live());
+  }
+}
+
 Bytes Ledger::SizeOf(const void* block) const {
   std::lock_guard lock(mutex_);
   const auto it = blocks_.find(block);

@@ -108,9 +108,9 @@ class Ledger {
     void (*on_retag)(int64_t number, Kind kind, Bytes live);
     void (*on_give)(int64_t number, Bytes bytes, Bytes live);
   };
-  // nullptr: nobody. It must live for ever. Blocks of another observer before
-  // it must not be alive.
-  void SetObserver(const Observer* observer) { observer_ = observer; }
+  // It must live for ever, and is told at once of what is entered already.
+  // nullptr: nobody, and no lock is taken.
+  void SetObserver(const Observer* observer);
   // The observer's number of an entered block, or -1.
   int64_t NumberOf(const void* block) const;
 

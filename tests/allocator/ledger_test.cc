@@ -173,8 +173,9 @@ TEST(LedgerTest, AnObserverIsToldOfTheBlocksThatItHasNumbered) {
   ledger.OnFree(Block(3));
   ledger.OnFree(Block(0));
   EXPECT_EQ(lines, (std::vector<std::string>{
-                       "enter 10000 0 of 10501", "enter 9 0 of 10510",
-                       "retag 10000 4 of 10510", "give 10000 10000 of 1"}));
+                       "enter 500 0 of 500", "enter 10000 0 of 10501",
+                       "enter 9 0 of 10510", "retag 10000 4 of 10510",
+                       "give 500 500 of 10001", "give 10000 10000 of 1"}));
 }
 
 // The ledger against the obvious sum over what is held.
