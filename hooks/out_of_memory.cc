@@ -77,7 +77,7 @@ std::string WriteOutOfMemory(const OutOfMemory& what,
                              const std::vector<std::string>& folders) {
   const std::string text = OutOfMemoryText(what);
   for (const std::string& folder : folders) {
-    const std::string path =
+    std::string path =
         WriteNew(absl::StrCat(folder, "/ebbtide-oom-", getpid(), ".txt"), text);
     if (!path.empty()) return path;
   }
