@@ -317,28 +317,6 @@ void Residency::ForEachTapeOf(const c10::Storage& storage, Visit visit) {
   }
 }
 
-void Residency::VisitBlock(
-    const void* address,
-    const std::function<void(const Tape& tape, int storage)>& visit) const {
-  // Without the check of storages that are to raise when they are read.
-  const auto is_at = [address](const c10::StorageImpl* bytes) {
-    return bytes != nullptr && const_cast<c10::StorageImpl*>(bytes)
-                                       ->_mutable_data_ptr_no_checks()
-                                       .get() == address;
-  };
-  for (const auto& weak : tapes_) {
-    const auto tape = weak.lock();
-    if (tape == nullptr) continue;
-    for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
-      const TapeStorage& storage = tape->storages[i];
-      const auto original = storage.identity.lock();
-      if (is_at(storage.data.unsafeGetStorageImpl()) || is_at(original.get())) {
-        visit(*tape, i);
-      }
-    }
-  }
-}
-
 bool Residency::IsBusyWith(const c10::Storage& storage) {
   // What was restored is not the storage that the tape knows it by.
   const auto is_ours = [&storage](const TapeStorage& known) {

@@ -1,4 +1,6 @@
-// What happens when the program frees a block that recipes read.
+// Whose bytes a block has, and what happens when the program frees one that
+// recipes read.
+#include <functional>
 #include <memory>
 
 #include "absl/cleanup/cleanup.h"
@@ -27,6 +29,28 @@ bool HasGone(const TapeStorage& storage, const void* block) {
 }
 
 }  // namespace
+
+void Residency::VisitBlock(
+    const void* address,
+    const std::function<void(const Tape& tape, int storage)>& visit) const {
+  // Without the check of storages that are to raise when they are read.
+  const auto is_at = [address](const c10::StorageImpl* bytes) {
+    return bytes != nullptr && const_cast<c10::StorageImpl*>(bytes)
+                                       ->_mutable_data_ptr_no_checks()
+                                       .get() == address;
+  };
+  for (const auto& weak : tapes_) {
+    const auto tape = weak.lock();
+    if (tape == nullptr) continue;
+    for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
+      const TapeStorage& storage = tape->storages[i];
+      const auto original = storage.identity.lock();
+      if (is_at(storage.data.unsafeGetStorageImpl()) || is_at(original.get())) {
+        visit(*tape, i);
+      }
+    }
+  }
+}
 
 void Residency::BeforeFree(void* block, bool is_backward) {
   for (const auto& weak : tapes_) {
