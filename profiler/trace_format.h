@@ -90,6 +90,7 @@ class Encoder {
   void Block(int64_t value) {
     Int(value == kNoBlock ? 0 : context_.blocks - value);
   }
+  void KnownBlock(int64_t value) { Block(value); }
   void NextBlock(int64_t /*value*/) { ++context_.blocks; }
   void Rest(Bytes value) {
     Size(value - context_.rest);
@@ -138,6 +139,10 @@ class Decoder {
   void Name(int& value);
   void MaybeName(int& value);
   void Block(int64_t& value);
+  void KnownBlock(int64_t& value) {
+    Block(value);
+    ok_ = ok_ && value != kNoBlock;
+  }
   void NextBlock(int64_t& value) { value = context_.blocks++; }
   void Rest(Bytes& value);
   void Size(Bytes& value);
@@ -176,9 +181,9 @@ void BlockFields(Codec& codec, Record& record) {
       codec.MaybeName(record.name);
       return;
     case What::kFree:
-      return codec.Block(record.block);
+      return codec.KnownBlock(record.block);
     case What::kRetag:
-      codec.Block(record.block);
+      codec.KnownBlock(record.block);
       return codec.Choice(record.kind, kKinds);
     case What::kForget:
       return;
@@ -215,7 +220,7 @@ void Fields(Codec& codec, Record& record) {
     BlockFields(codec, record);
   } else if constexpr (std::is_same_v<Data, BlockNote>) {
     codec.Choice(record.what, kBlockNotes);
-    codec.Block(record.block);
+    codec.KnownBlock(record.block);
     codec.MaybeName(record.name);
     codec.Block(record.value);
   } else if constexpr (std::is_same_v<Data, TierSample>) {
