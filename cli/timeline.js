@@ -265,7 +265,7 @@ function showBudgets() {
     legend: 'never',
     colors: [colour('parameters')],
     valueRange: heights,
-    dateWindow: [Math.max(0, points[0][0] * 0.9), widest],
+    dateWindow: [Math.min(points[0][0], here) * 0.95, widest],
     axisLineColor: colour('line'),
     gridLineColor: colour('line'),
     axes: {
