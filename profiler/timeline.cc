@@ -156,8 +156,9 @@ void Builder::ListBlock(const BlockEvent& event) {
           .name = event.name};
       return;
     case What::kFree:
-      if (books_.Find(event.block) != nullptr)
+      if (books_.Find(event.block) != nullptr) {
         EndBlock(event.block, event.time);
+      }
       return;
     case What::kRetag:
       if (TimelineBlock* const block = Listed(event.block)) {

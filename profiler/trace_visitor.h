@@ -25,6 +25,7 @@ class TraceVisitor {
  public:
   virtual ~TraceVisitor() = default;
   virtual void OnStart(const TraceStart& /*start*/) {}
+  // NOLINTBEGIN(performance-unnecessary-value-param): for those that keep it.
   virtual void OnName(std::string /*name*/) {}
   virtual void OnSample(const CurveSample& /*sample*/) {}  // version 1 only
   virtual void OnBlock(const BlockEvent& /*event*/) {}
@@ -37,6 +38,7 @@ class TraceVisitor {
   virtual void OnEviction(const Eviction& /*eviction*/) {}
   virtual void OnPeak(PeakRecord /*peak*/) {}
   virtual void OnText(TraceText /*text*/) {}  // whole
+  // NOLINTEND(performance-unnecessary-value-param)
   virtual void OnDetailEnd(int64_t /*time*/) {}
 };
 

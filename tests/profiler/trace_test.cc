@@ -9,7 +9,9 @@
 #include <iterator>
 #include <map>
 #include <random>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"

@@ -43,7 +43,7 @@ def killed_after(seconds: float, environment: Mapping[str, str]) -> list[int]:
     output, errors = process.communicate()
     assert process.returncode == -signal.SIGKILL, errors
     # The last line may be cut off.
-    return [int(line) for line in (first + output).splitlines()[:-1]]
+    return [int(line) for line in (first + output).split("\n")[:-1]]
 
 
 def check(seconds: float, budget: str | None, folder: Path) -> None:
