@@ -14,7 +14,6 @@
 #include "cli/input.h"
 #include "planner/size.h"
 #include "profiler/explanation.h"
-#include "profiler/run_facts.h"
 #include "profiler/trace_visitor.h"
 
 namespace ebbtide {
@@ -38,25 +37,6 @@ absl::StatusOr<ExplainOptions> OptionsOf(const Arguments& arguments) {
   return options;
 }
 
-absl::StatusOr<Explanation> ExplainRun(const std::string& path,
-                                       const ExplainOptions& options) {
-  auto facts = FactsOf(SourceOf(path));
-  if (!facts.ok()) return facts.status();
-  RunFacts run = *std::move(facts);
-  if (run.profile.empty() && !options.budget) {
-    return ExplainWithoutProfile(std::move(run));
-  }
-  if (run.profile.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path,
-        ": --budget: expected a run with a repeated step, there is no profile "
-        "in it"));
-  }
-  const auto profile = ProfileFromJson(run.profile, path);
-  if (!profile.ok()) return profile.status();
-  return Explain(*profile, std::move(run), options);
-}
-
 absl::StatusOr<Explanation> ExplainProfile(const std::string& path,
                                            const ExplainOptions& options) {
   const absl::StatusOr<Input> input = ReadInput(path);
@@ -77,8 +57,9 @@ absl::StatusOr<Explanation> ExplainFile(const Arguments& arguments) {
   if (!options.ok()) return options.status();
   const absl::StatusOr<bool> is_trace = IsTrace(arguments.input);
   if (!is_trace.ok()) return is_trace.status();
-  return *is_trace ? ExplainRun(arguments.input, *options)
-                   : ExplainProfile(arguments.input, *options);
+  return *is_trace
+             ? ExplainRun(SourceOf(arguments.input), arguments.input, *options)
+             : ExplainProfile(arguments.input, *options);
 }
 
 Exit Run(const Arguments& arguments) {

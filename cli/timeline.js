@@ -240,32 +240,73 @@ function showTables() {
   }
 }
 
-// Step time against budget, by plans for the recorded profile, and where this
-// run is.
+const explained = data.explanation;
+
+// What `ebbtide explain` says of the plan, in its numbers.
+function showExplanation() {
+  const facts = explained ? [...explained.unknown].map(
+      (sentence) => 'Not known: ' + sentence) : [];
+  const floors = explained && explained.floor || {};
+  for (const [how, floor] of Object.entries(floors).reverse()) {
+    facts.unshift('Floor ' + how.replace('_', ' ') + ': ' +
+                  (floor.known === null ? '' : size(floor.known) +
+                                        ' by the best plan known; ') +
+                  'every plan needs ' + size(floor.proven) + ', for ' +
+                  floor.proven_for + '.');
+  }
+  for (const each of explained && explained.prediction || []) {
+    facts.push('Predicted: ' + time(Math.round(each.predicted_time)) + ' and ' +
+               size(each.predicted_peak) + ' a step; measured in ' +
+               count(each.steps) + ' steps: ' +
+               time(Math.round(each.measured_time)) + ' and ' +
+               size(each.measured_peak) + '.');
+  }
+  for (const {why, bytes} of explained && explained.obstacles || []) {
+    facts.push('In the way: ' + why + ', ' + size(bytes) + '.');
+  }
+  for (const fact of facts) element(byId('facts'), 'li', fact);
+  const decisions = explained && explained.decisions || [];
+  if (decisions.length) {
+    fillTable(byId('decisions'), ['value', 'bytes', 'is', 'because'],
+              decisions.map(({name, bytes, fate, reason: because}) =>
+                  ({cells: [name, size(bytes), fate, because]})));
+  } else if (facts.length) {
+    byId('explained-title').textContent = 'Explanation';
+  } else {
+    byId('explained-part').remove();
+  }
+}
+
+// Step time against budget as `ebbtide explain` has it, and where this run is.
 let budgets = null;
 function showBudgets() {
-  const points = data.plan.curve;
-  if (points.length < 2) {
+  const known = explained && explained.budgets ? explained.budgets.rows : [];
+  if (known.length < 2) {
     byId('budgets-part').remove();
     return;
   }
-  const rows = points.map(([bytes, nanos]) => [bytes, nanos]);
+  const rows = known.map(
+      (row) => [row.budget, row.without_spilling, row.with_spilling]);
+  const best = (row) =>
+      Math.min(...row.slice(1).map((nanos) => nanos === null ? Infinity : nanos));
   const widest = Math.max(rows.at(-1)[0], budget || 0) * 1.04;
-  rows.push([widest, rows.at(-1)[1]]);
-  const highest = Math.max(...rows.map(([, nanos]) => nanos));
-  const least = Math.min(...rows.map(([, nanos]) => nanos));
+  rows.push([widest, ...rows.at(-1).slice(1)]);
+  const times = rows.flatMap((row) => row.slice(1)).filter((t) => t !== null);
+  const highest = Math.max(...times);
+  const least = Math.min(...times);
   const spread = highest - least || 0.1 * highest;
   const heights = [Math.max(0, least - spread), highest + 0.3 * spread];
   const here = Math.min(budget === null ? data.peak : budget, widest);
-  const hereTime = points.filter(([bytes]) => bytes <= here).at(-1);
+  const hereRow = rows.filter(([bytes]) => bytes <= here).at(-1);
+  const hereTime = hereRow && isFinite(best(hereRow)) ? best(hereRow) : null;
   budgets = new Dygraph(byId('budgets'), rows, {
-    labels: ['budget', 'step time'],
+    labels: ['budget', 'without spilling', 'with spilling'],
     stepPlot: true,
     strokeWidth: 2,
     legend: 'never',
-    colors: [colour('parameters')],
+    colors: [colour('parameters'), colour('recompute')],
     valueRange: heights,
-    dateWindow: [Math.min(points[0][0], here) * 0.95, widest],
+    dateWindow: [Math.min(rows[0][0], here) * 0.95, widest],
     axisLineColor: colour('line'),
     gridLineColor: colour('line'),
     axes: {
@@ -275,24 +316,24 @@ function showBudgets() {
           pixelsPerLabel: 44},
     },
     highlightCallback: (event, x, found) => {
-      byId('budgets-hint').textContent =
-          size(x) + ': ' + time(Math.round(found[0].yval));
+      byId('budgets-hint').textContent = size(x) + ': ' +
+          found.map(({name, yval}) => time(Math.round(yval)) + ' ' + name)
+              .join(', ');
     },
     drawCallback: (chart) => {
       const pen = chart.hidden_ctx_;
       drawLine(pen, chart, [[here, heights[0]], [here, heights[1]]],
                colour('budget'), [7, 4]);
-      if (!hereTime) return;
+      if (hereTime === null) return;
       pen.fillStyle = colour('budget');
       pen.beginPath();
-      pen.arc(chart.toDomXCoord(here), chart.toDomYCoord(hereTime[1]), 5, 0, 7);
+      pen.arc(chart.toDomXCoord(here), chart.toDomYCoord(hereTime), 5, 0, 7);
       pen.fill();
     },
   });
-  byId('budgets-hint').textContent = hereTime ?
+  byId('budgets-hint').textContent = hereTime !== null ?
       (budget === null ? 'at the peak of this run, ' : 'at this budget, ') +
-          size(here) + ': ' + time(Math.round(hereTime[1])) + ' for forward and ' +
-          'backward, ' + time(Math.round(data.plan.base_time)) +
-          ' with nothing evicted' :
+          size(here) + ': ' + time(Math.round(hereTime)) + ' a step, ' +
+          time(Math.round(best(rows.at(-1)))) + ' with nothing evicted' :
       'no plan is known for ' + size(here);
 }

@@ -10,11 +10,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "cli/command.h"
 #include "cli/input.h"
 #include "cli/timeline_page.h"
 #include "profiler/chrome_trace.h"
+#include "profiler/explanation.h"
 #include "profiler/snapshot.h"
 #include "profiler/timeline.h"
 #include "profiler/timeline_json.h"
@@ -29,8 +29,14 @@ struct Arguments {
   std::string output;
 };
 
-// Plans for other budgets are for orientation: no longer than one waits.
-constexpr absl::Duration kPlanLimit = absl::Seconds(2);
+// A page without an explanation is a page still.
+std::string ExplanationOf(const TraceSource& source) {
+  const auto explanation = ExplainRun(source, "its profile");
+  if (explanation.ok()) return ExplanationToJson(*explanation);
+  PrintError(absl::StrCat("the page explains nothing: ",
+                          explanation.status().message()));
+  return "null";
+}
 
 absl::Status WritePage(const TraceSource& source, std::ostream& out) {
   const absl::StatusOr<Timeline> timeline = MakeTimeline(source);
@@ -39,8 +45,9 @@ absl::Status WritePage(const TraceSource& source, std::ostream& out) {
   const absl::string_view page = kTimelinePage;
   const size_t at = page.find(kData);
   out << page.substr(0, at)
-      << TimelineToJson(*timeline, ComparePlans(timeline->profile,
-                                                timeline->plan, kPlanLimit))
+      << TimelineToJson(*timeline,
+                        ComparePlans(timeline->profile, timeline->plan),
+                        ExplanationOf(source))
       << page.substr(at + kData.size());
   return absl::OkStatus();
 }
@@ -73,6 +80,10 @@ Exit Write(const Arguments& arguments, const Format& format) {
   // What is there stays until the whole of the new file is.
   const std::string part = arguments.output + ".part";
   std::ofstream out(part, std::ios::binary);
+  if (!out) {
+    return ExitFor(absl::ErrnoToStatus(
+        errno, absl::StrCat(arguments.output, ": cannot write")));
+  }
   const absl::Status written = format.write(source, out);
   out.close();
   std::error_code error;

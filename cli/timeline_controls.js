@@ -277,6 +277,7 @@ showHead();
 showTables();
 showCurve();
 showBudgets();
+showExplanation();
 listen();
 if (curve.length) select(peakPoint());
 else showLegend();

@@ -257,6 +257,19 @@ void TellWhatIsMissing(Explanation* explanation) {
   }
 }
 
+Explanation ExplainWithoutProfile(RunFacts run) {
+  Explanation explanation;
+  explanation.run = std::move(run);
+  if (explanation.run->alive_count > 0) {
+    explanation.peak = RecordedPeak(*explanation.run);
+  }
+  explanation.unknown.push_back(
+      "the floor, other budgets and decisions: no step was like the one before "
+      "it, so the trace holds no profile");
+  TellWhatIsMissing(&explanation);
+  return explanation;
+}
+
 }  // namespace
 
 absl::StatusOr<Explanation> Explain(const Profile& profile,
@@ -279,17 +292,23 @@ absl::StatusOr<Explanation> Explain(const Profile& profile,
   return explanation;
 }
 
-Explanation ExplainWithoutProfile(RunFacts run) {
-  Explanation explanation;
-  explanation.run = std::move(run);
-  if (explanation.run->alive_count > 0) {
-    explanation.peak = RecordedPeak(*explanation.run);
+absl::StatusOr<Explanation> ExplainRun(const TraceSource& source,
+                                       const std::string& origin,
+                                       const ExplainOptions& options) {
+  auto facts = FactsOf(source);
+  if (!facts.ok()) return facts.status();
+  if (facts->profile.empty() && !options.budget) {
+    return ExplainWithoutProfile(*std::move(facts));
   }
-  explanation.unknown.push_back(
-      "the floor, other budgets and decisions: no step was like the one before "
-      "it, so the trace holds no profile");
-  TellWhatIsMissing(&explanation);
-  return explanation;
+  if (facts->profile.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        origin,
+        ": --budget: expected a run with a repeated step, there is no profile "
+        "in it"));
+  }
+  const auto profile = ProfileFromJson(facts->profile, origin);
+  if (!profile.ok()) return profile.status();
+  return Explain(*profile, *std::move(facts), options);
 }
 
 }  // namespace ebbtide

@@ -24,6 +24,7 @@
 #include "planner/profile.h"
 #include "planner/units.h"
 #include "profiler/run_facts.h"
+#include "profiler/trace_visitor.h"
 
 namespace ebbtide {
 
@@ -111,8 +112,12 @@ absl::StatusOr<Explanation> Explain(const Profile& profile,
                                     std::optional<RunFacts> run,
                                     const ExplainOptions& options);
 
-// Of a run that holds no profile: what was measured, and nothing planned.
-Explanation ExplainWithoutProfile(RunFacts run);
+// Of a recorded run, which `origin` names in errors. One that holds no profile
+// is explained by what was measured, and no plan is made; with a budget that is
+// an error.
+absl::StatusOr<Explanation> ExplainRun(const TraceSource& source,
+                                       const std::string& origin,
+                                       const ExplainOptions& options = {});
 
 // {"kind":"explanation","version":1, ..} with the members above; sizes in
 // bytes, times in nanoseconds, null for what nobody knows:

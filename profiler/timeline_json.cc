@@ -178,15 +178,9 @@ Json PointsToJson(const std::vector<PlanComparison::Point>& points) {
 }
 
 Json ComparisonToJson(const PlanComparison& comparison) {
-  Json curve = Json::array();
-  for (const CurvePoint& point : comparison.curve) {
-    curve.push_back({Count(point.budget), point.time});
-  }
   return {{"unmanaged", PointsToJson(comparison.unmanaged)},
           {"planned", PointsToJson(comparison.planned)},
-          {"unmanaged_peak", Count(comparison.unmanaged_peak)},
-          {"base_time", comparison.base_time},
-          {"curve", std::move(curve)}};
+          {"unmanaged_peak", Count(comparison.unmanaged_peak)}};
 }
 
 // Of what was set before anything happened: from the beginning on.
@@ -239,7 +233,8 @@ std::string SafeInScript(const std::string& text) {
 }  // namespace
 
 std::string TimelineToJson(const Timeline& timeline,
-                           const PlanComparison& comparison) {
+                           const PlanComparison& comparison,
+                           const std::string& explanation) {
   const Json run = Json::parse(timeline.run, nullptr, /*throw=*/false);
   Names names(timeline.names);
   Json json = {
@@ -259,6 +254,7 @@ std::string TimelineToJson(const Timeline& timeline,
       {"steps_nanos", timeline.steps_nanos},
       {"total", RowToJson(timeline.total)},
       {"plan", ComparisonToJson(comparison)},
+      {"explanation", Json::parse(explanation)},
       {"recorded_until", timeline.recorded_until == 0
                              ? -1
                              : Since(timeline, timeline.recorded_until)},

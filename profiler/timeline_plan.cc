@@ -42,17 +42,14 @@ std::vector<PlanComparison::Point> PointsOf(const Profile& profile,
 }  // namespace
 
 PlanComparison ComparePlans(const std::string& profile_text,
-                            const std::string& plan_text,
-                            absl::Duration time_limit) {
+                            const std::string& plan_text) {
   constexpr Bytes kNoLimit{std::numeric_limits<int64_t>::max() / 2};
   PlanComparison comparison;
   const auto profile = ProfileFromJson(profile_text, "profile");
   if (!profile.ok()) return comparison;
   comparison.unmanaged_peak = UnmanagedPeak(*profile);
-  comparison.base_time = BaseTime(*profile);
-  const auto keep = MakePlan(*profile, {.budget = comparison.unmanaged_peak,
-                                        .solver = "keep",
-                                        .time_limit = time_limit});
+  const auto keep = MakePlan(
+      *profile, {.budget = comparison.unmanaged_peak, .solver = "keep"});
   if (keep.ok() && keep->feasible) {
     const auto simulated = Simulate(*profile, keep->actions, kNoLimit);
     if (simulated.ok()) comparison.unmanaged = PointsOf(*profile, *simulated);
@@ -62,8 +59,6 @@ PlanComparison ComparePlans(const std::string& profile_text,
     const auto simulated = Simulate(*profile, plan->actions, kNoLimit);
     if (simulated.ok()) comparison.planned = PointsOf(*profile, *simulated);
   }
-  auto curve = MakeCurve(*profile, {.time_limit = time_limit});
-  if (curve.ok()) comparison.curve = *std::move(curve);
   return comparison;
 }
 

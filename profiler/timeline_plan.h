@@ -1,12 +1,10 @@
-// What a trace's profile says of other budgets, and of none.
+// What a trace's profile says of a step without a budget, and of its plan.
 #ifndef EBBTIDE_PROFILER_TIMELINE_PLAN_H_
 #define EBBTIDE_PROFILER_TIMELINE_PLAN_H_
 
 #include <string>
 #include <vector>
 
-#include "absl/time/time.h"
-#include "planner/curve.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -22,14 +20,11 @@ struct PlanComparison {
   std::vector<Point> unmanaged;
   std::vector<Point> planned;
   Bytes unmanaged_peak{};
-  Time base_time = 0;             // of a step that evicts nothing
-  std::vector<CurvePoint> curve;  // step time against budget
 };
 
-// Of the texts of a trace; what is missing or not valid is left out. Plans for
-// other budgets take at most `time_limit`.
-PlanComparison ComparePlans(const std::string& profile, const std::string& plan,
-                            absl::Duration time_limit);
+// Of the texts of a trace; what is missing or not valid is left out.
+PlanComparison ComparePlans(const std::string& profile,
+                            const std::string& plan);
 
 }  // namespace ebbtide
 

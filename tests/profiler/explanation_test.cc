@@ -237,10 +237,11 @@ TEST(ExplanationTest, ARunWithoutAProfileTellsWhatItMeasured) {
   trace.texts.clear();
   trace.complete = false;
   trace.damage = "a damaged record";
-  const Explanation e = ExplainWithoutProfile(SummaryOf(trace));
-  EXPECT_THAT(e.unknown, Contains(HasSubstr("no profile")));
-  EXPECT_THAT(e.unknown, Contains(HasSubstr("a damaged record")));
-  const Json json = Json::parse(ExplanationToJson(e));
+  const auto e = ExplainRun(SourceOf(trace), "run");
+  ASSERT_EQ(e.status(), absl::OkStatus());
+  EXPECT_THAT(e->unknown, Contains(HasSubstr("no profile")));
+  EXPECT_THAT(e->unknown, Contains(HasSubstr("a damaged record")));
+  const Json json = Json::parse(ExplanationToJson(*e));
   EXPECT_EQ(json["run"]["peak"], 14);
   for (const char* member : {"plan", "peak", "floor", "budgets", "prediction",
                              "coverage", "obstacles"}) {

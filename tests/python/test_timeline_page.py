@@ -200,12 +200,29 @@ def test_the_unmanaged_step_and_other_budgets_are_there(shown: Page) -> None:
     data = json.loads(shown.run("document.getElementById('data').textContent"))
     assert data["plan"]["unmanaged_peak"] > data["peak"]
     assert len(data["plan"]["unmanaged"]) > 20
-    budgets = [point[0] for point in data["plan"]["curve"]]
+    budgets = [row["budget"] for row in data["explanation"]["budgets"]["rows"]]
     assert budgets == sorted(budgets)
     assert len(budgets) >= 2
     top = shown.run("timeline.view.chart.yAxisRange()[1]")
     shown.press("u")
     assert shown.run("timeline.view.chart.yAxisRange()[1]") > top
+
+
+def test_the_numbers_are_those_of_explain(shown: Page, trace: Path) -> None:
+    data = json.loads(shown.run("document.getElementById('data').textContent"))
+    explained = run([PROGRAM, "explain", trace, "--json"])
+    assert data["explanation"] == json.loads(explained.stdout)
+    assert data["peak"] == data["explanation"]["run"]["peak"]
+    assert data["whole_steps"] == data["explanation"]["run"]["steps"]
+    rows = shown.run(
+        "[...document.querySelectorAll('#decisions tbody tr')]"
+        ".map((row) => [...row.children].map((cell) => cell.textContent))"
+    )
+    decisions = data["explanation"]["decisions"]
+    assert [[row[0], row[2], row[3]] for row in rows] == [
+        [each["name"], each["fate"], each["reason"]] for each in decisions
+    ]
+    assert decisions
 
 
 def shoot(page: Page, file: Path, name: str) -> None:
