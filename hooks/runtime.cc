@@ -146,9 +146,9 @@ void Runtime::Begin() {
 void Runtime::BeginPair() {
   const Bytes peak = ledger().Peak();
   const Bytes bounded = Device::Get().StepPeak(device_);
+  if (!std::exchange(has_trained_, true)) OnFirstPair();
   CloseStep();
   device_ = Device::Get().CurrentIndex();
-  if (!std::exchange(has_trained_, true)) OnFirstPair();
   const bool was_steady = steady_run_ != nullptr;
   Decide();
   if (was_steady != (state_ == State::kSteady)) EnableRecorder(was_steady);
@@ -318,9 +318,12 @@ std::string Runtime::Finish() {
   watch_.kernels().CleanUp();
   TellCupti();
   FillReport();
+  const bool is_silent = is_quiet_ || IsBystander();
+  // One that has not trained has a trace, too, which says so.
+  if (!has_trained_ && !is_silent && !settings_.record.empty()) OpenLog();
   RunLog::Global().AddText(TextKind::kReport, ReportToJson(report_));
   RunLog::Global().Close();
-  if (is_quiet_ || IsBystander()) return "";
+  if (is_silent) return "";
   if (!settings_.report.empty()) {
     const absl::Status written =
         WriteReport(report_, FileOfRank(settings_.report, RankOfProcess()));
