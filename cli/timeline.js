@@ -48,8 +48,8 @@ function showHead() {
   }
 }
 
-function legendItem(style, text, value) {
-  const item = element(byId('legend'), 'span');
+function legendItem(style, text, value, legend = 'legend') {
+  const item = element(byId(legend), 'span');
   const mark = element(item, 'i');
   mark.style.background = style;
   item.append(text);
@@ -299,12 +299,19 @@ function showBudgets() {
   const here = Math.min(budget === null ? data.peak : budget, widest);
   const hereRow = rows.filter(([bytes]) => bytes <= here).at(-1);
   const hereTime = hereRow && isFinite(best(hereRow)) ? best(hereRow) : null;
+  const ways = [['without spilling', colour('parameters')],
+                ['with spilling', colour('recompute')]];
+  if (budgets) budgets.destroy();
+  byId('budgets-legend').textContent = '';
+  for (const [way, style] of ways) {
+    legendItem(style, way + ' ', undefined, 'budgets-legend');
+  }
   budgets = new Dygraph(byId('budgets'), rows, {
-    labels: ['budget', 'without spilling', 'with spilling'],
+    labels: ['budget', ...ways.map(([way]) => way)],
     stepPlot: true,
     strokeWidth: 2,
     legend: 'never',
-    colors: [colour('parameters'), colour('recompute')],
+    colors: ways.map(([, style]) => style),
     valueRange: heights,
     dateWindow: [Math.min(rows[0][0], here) * 0.95, widest],
     axisLineColor: colour('line'),

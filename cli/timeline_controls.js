@@ -172,11 +172,7 @@ function recolour() {
   if (view.tiers) {
     view.tiers.updateOptions({colors: [colour('host'), colour('disk')]});
   }
-  if (budgets) {
-    budgets.updateOptions({colors: [colour('parameters')],
-                           axisLineColor: colour('line'),
-                           gridLineColor: colour('line')});
-  }
+  if (budgets) showBudgets();
   if (view.selected !== null) select(view.selected);
   else showLegend();
 }
