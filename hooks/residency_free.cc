@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "hooks/outside.h"
 #include "hooks/residency.h"
+#include "hooks/weights.h"
 
 namespace ebbtide {
 namespace {
@@ -25,7 +26,7 @@ bool HasGone(const TapeStorage& storage, const void* block) {
     return false;
   }
   const c10::Storage now(storage.identity.lock());
-  return now && now.data() != block;
+  return now && !IsAway(now) && now.data() != block;  // weights that we moved
 }
 
 }  // namespace
