@@ -89,6 +89,9 @@ class Page:
         """`light` or `dark`, as the system would."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self.send("Emulation.setEmulatedMedia", features=[feature])
+        # The page is told of it with a frame, and draws anew then.
+        frame = "new Promise((done) => requestAnimationFrame(done))"
+        self.run(f"{frame}.then(() => {frame})")
 
     def click(self, x: float, y: float) -> None:
         mouse = {"x": x, "y": y, "button": "left", "clickCount": 1}
