@@ -322,7 +322,8 @@ absl::Status CudaAllocator::Install(const Policy& chosen) {
   c10::FreeCudaMemoryCallbacksRegistry()->Register("ebbtide", [] {
     return std::unique_ptr<c10::FreeMemoryCallback>(new OnMiss);
   });
-  auto* const outer = new BudgetedCudaAllocator(new ArenaCudaAllocator(inner, chosen.name_op));
+  auto* const outer =
+      new BudgetedCudaAllocator(new ArenaCudaAllocator(inner, chosen.name_op));
   ours = outer;
   native::allocator.store(outer);
   // Tensors ask the registered one, everybody else the pointer.
