@@ -6,13 +6,14 @@ from timm.data import Mixup
 from timm.loss import SoftTargetCrossEntropy
 from timm.optim import create_optimizer_v2
 from timm.scheduler import CosineLRScheduler
-from timm.utils import ModelEmaV3, dispatch_clip_grad
+from timm.utils import ModelEmaV3, dispatch_clip_grad, random_seed
 
 from shared import arguments, finish, tell
 
 
 def main() -> None:
     args = arguments(__doc__)
+    random_seed(1)  # mixup draws from NumPy
     model = create_model(
         "vit_tiny_patch16_224",
         img_size=64,
