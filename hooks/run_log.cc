@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "hooks/device.h"
 #include "hooks/tape.h"
 #include "profiler/optimizer_blocks.h"
 #include "profiler/trace_writer.h"
@@ -68,14 +67,15 @@ RunLog& RunLog::Global() {
   return log;
 }
 
-absl::Status RunLog::Open(const std::string& path, Bytes max_size) {
+absl::Status RunLog::Open(const std::string& path, Bytes max_size,
+                          Ledger* ledger) {
   auto opened = TraceWriter::Open(path, {.max_size = max_size});
   if (!opened.ok()) return opened.status();
   writer = opened->release();
   optimizer_blocks = new OptimizerBlocks;
   is_open_ = true;
   AddText(TextKind::kRun, RunText());
-  SampleFrom(&Device::Get().ledger(0));
+  SampleFrom(ledger);
   return absl::OkStatus();
 }
 

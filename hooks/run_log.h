@@ -25,8 +25,8 @@ class RunLog {
 
   static RunLog& Global();
 
-  // Opens the file and begins to record blocks.
-  absl::Status Open(const std::string& path, Bytes max_size);
+  // Opens the file and begins to record the blocks of the ledger.
+  absl::Status Open(const std::string& path, Bytes max_size, Ledger* ledger);
   // The blocks are those of another ledger from now on.
   void SampleFrom(Ledger* ledger);
   bool IsOpen() const { return is_open_; }

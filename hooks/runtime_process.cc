@@ -75,9 +75,8 @@ void Runtime::OnFirstPair() {
 void Runtime::OpenLog() {
   const auto rank = RankOfProcess();
   const absl::Status opened = RunLog::Global().Open(
-      FileOfRank(settings_.record, rank), settings_.record_limit);
+      FileOfRank(settings_.record, rank), settings_.record_limit, &ledger());
   if (opened.ok()) {
-    RunLog::Global().SampleFrom(&ledger());
     if (settings_.budget) RunLog::Global().SetBudget(*settings_.budget);
     return;
   }

@@ -8,6 +8,7 @@ import pytest
 
 import harness
 from run import PYTHON, job, run
+from trace_file import Trace
 
 PROGRAM = harness.EBBTIDE
 
@@ -67,6 +68,17 @@ def test_the_curve_tells_weights_optimizer_and_saved_tensors_apart(
     assert most["parameters"] == most["gradients"] == weights
     assert most["optimizer"] == 2 * weights
     assert most["saved"] == weights  # what each layer leaves, but the second's
+
+
+def test_blocks_from_before_the_first_step_are_told_once(tmp_path: Path) -> None:
+    path = tmp_path / "run.ebbtide"
+    done = run([PROGRAM, "run", f"--record={path}", "--", PYTHON, "-c", TRAINING])
+    assert done.returncode == 0, done.stderr
+    trace = Trace(path)
+    begin = trace.steps[0].begin
+    # Two weights and the input.
+    blocks = [event.changed for event in trace.events if event.time < begin]
+    assert blocks == [0, 1, 2]
 
 
 def test_a_cut_trace_is_shown_as_far_as_it_goes(trace: Path, tmp_path: Path) -> None:
