@@ -322,12 +322,11 @@ absl::Status CudaAllocator::Install(const Policy& chosen) {
   c10::FreeCudaMemoryCallbacksRegistry()->Register("ebbtide", [] {
     return std::unique_ptr<c10::FreeMemoryCallback>(new OnMiss);
   });
-  auto* const outer =
+  ours =
       new BudgetedCudaAllocator(new ArenaCudaAllocator(inner, chosen.name_op));
-  ours = outer;
-  native::allocator.store(outer);
+  native::allocator.store(ours);
   // Tensors ask the registered one, everybody else the pointer.
-  c10::SetAllocator(c10::DeviceType::CUDA, outer, /*priority=*/255);
+  c10::SetAllocator(c10::DeviceType::CUDA, ours, /*priority=*/255);
   return absl::OkStatus();
 }
 
