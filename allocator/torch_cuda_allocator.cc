@@ -16,6 +16,7 @@
 #include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_arena.h"
 #include "allocator/torch_cuda_books.h"
+#include "allocator/torch_cuda_budget.h"
 #include "allocator/torch_cuda_fill.h"
 #include "allocator/torch_cuda_forward.h"
 
@@ -23,27 +24,6 @@ namespace ebbtide {
 namespace {
 
 using c10::DeviceIndex;
-
-struct DeviceState {
-  std::atomic<int64_t> budget = Count(kNoBudget);
-  std::atomic<bool> has_been_asked_for = false;  // the budget, of the policy
-  std::atomic<double> user_fraction = 1;
-  // The native allocator was given a fraction, which its error text then names.
-  std::atomic<bool> has_fraction = false;
-  // The native fraction is that of budget and user_fraction.
-  std::atomic<bool> is_settled = false;
-  std::atomic<bool> is_used = false;
-};
-
-std::array<DeviceState, kMaxCudaDevices>& States() {
-  static auto& states = *new std::array<DeviceState, kMaxCudaDevices>;
-  return states;
-}
-
-void SetBudget(DeviceIndex device, Bytes budget) {
-  BooksOf(device).ledger().SetBudget(budget);
-  States()[device].budget = Count(budget);
-}
 
 // The request that this thread is making, for what runs inside it.
 struct Request {
@@ -101,7 +81,7 @@ class OnMiss final : public c10::FreeMemoryCallback {
  public:
   bool Execute() override {
     if (request.device < 0) return false;
-    const DeviceState& state = States()[request.device];
+    const CudaBudget& state = CudaBudgets()[request.device];
     if (state.budget == Count(kNoBudget)) return false;
     // It gives empty segments back, and waits for what is leaving others, by
     // itself before it fails.
@@ -183,11 +163,11 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   // The program is told what it has set, and its mistakes by the native one.
   double getMemoryFraction(DeviceIndex device) override {
     inner().getMemoryFraction(device);
-    return States()[device].user_fraction;
+    return CudaBudgets()[device].user_fraction;
   }
   void setMemoryFraction(double fraction, DeviceIndex device) override {
     inner().setMemoryFraction(fraction, device);
-    DeviceState& state = States()[device];
+    CudaBudget& state = CudaBudgets()[device];
     state.user_fraction = inner().getMemoryFraction(device);
     state.has_fraction = true;
     state.is_settled = false;
@@ -203,7 +183,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
 
   // Before the first request under a new budget or fraction, because it needs
   // the size of the device and with it the device's context.
-  void Settle(DeviceIndex device, DeviceState* state) {
+  void Settle(DeviceIndex device, CudaBudget* state) {
     if (state->is_settled || !inner().initialized()) return;
     if (state->is_settled.exchange(true)) return;
     state->is_used = true;
@@ -213,16 +193,29 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     if (api.ok()) relaxed.emplace(**api);
     const auto [free, total] = inner().getMemoryInfo(device);
     if (!state->has_been_asked_for.exchange(true) && policy.budget != nullptr) {
-      ebbtide::SetBudget(
+      SetCudaBudget(
           device,
           policy.budget(device, {.total = Bytes{static_cast<int64_t>(total)},
                                  .free = Bytes{static_cast<int64_t>(free)},
                                  .reserved = BooksOf(device).reserved()}));
     }
     SetFraction(device, total, state);
+    GiveBackExcess(device, *state);
   }
 
-  void SetFraction(DeviceIndex device, size_t total, DeviceState* state) {
+  // Segments that nothing uses, where a budget has become smaller than what is
+  // cached. While a graph is captured PyTorch cannot look for them.
+  void GiveBackExcess(DeviceIndex device, const CudaBudget& state) {
+    const DeviceBooks& books = BooksOf(device);
+    if (state.budget == Count(kNoBudget) || open_pools > 0 ||
+        books.reserved() <= Bytes{state.budget.load()} ||
+        books.idle() <= Bytes{0}) {
+      return;
+    }
+    inner().emptyCache({0, 0});
+  }
+
+  void SetFraction(DeviceIndex device, size_t total, CudaBudget* state) {
     double fraction = state->user_fraction;
     if (const int64_t budget = state->budget; budget != Count(kNoBudget)) {
       // The native allocator multiplies and rounds down.
@@ -236,7 +229,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
 
   // Without a look at the segments where what is alive leaves room: then it is
   // rare that none of them has, and OnMiss sees to it.
-  bool WouldExceed(DeviceIndex device, const DeviceState& state, size_t size) {
+  bool WouldExceed(DeviceIndex device, const CudaBudget& state, size_t size) {
     const Bytes rounded = RoundUp(size);
     if (sees_blocks_) {
       return BooksOf(device).ledger().WouldExceed(rounded) &&
@@ -251,7 +244,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   auto WithRoom(size_t size, std::optional<cudaStream_t> stream, Take take)
       -> decltype(take()) {
     const DeviceIndex device = c10::cuda::current_device();
-    DeviceState& state = States()[device];
+    CudaBudget& state = CudaBudgets()[device];
     Settle(device, &state);
     if (state.budget == Count(kNoBudget) || size == 0) return take();
     if (!stream) stream = c10::cuda::getCurrentCUDAStream(device).stream();
@@ -350,20 +343,20 @@ bool CudaAllocator::SeesBlocks() {
 std::vector<DeviceIndex> CudaAllocator::UsedDevices() {
   std::vector<DeviceIndex> used;
   for (int device = 0; device < kMaxCudaDevices; ++device) {
-    if (States()[device].is_used) used.push_back(device);
+    if (CudaBudgets()[device].is_used) used.push_back(device);
   }
   return used;
 }
 
 void CudaAllocator::SetBudget(DeviceIndex device, Bytes budget) {
-  DeviceState& state = States()[device];
+  CudaBudget& state = CudaBudgets()[device];
   state.has_been_asked_for = true;
-  ebbtide::SetBudget(device, budget);
+  SetCudaBudget(device, budget);
   state.is_settled = false;
 }
 
 Bytes CudaAllocator::BudgetOf(DeviceIndex device) {
-  return Bytes{States()[device].budget.load()};
+  return Bytes{CudaBudgets()[device].budget.load()};
 }
 
 bool CudaAllocator::IsNative(const c10::DataPtr& data) {

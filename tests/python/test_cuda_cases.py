@@ -88,3 +88,21 @@ def test_a_full_slab_has_room_again_in_the_next_step(process: Zygote) -> None:
     assert "of at most 512.00 KiB" in said[0]
     assert not any("no more spilling" in line for line in managed.lines)
     assert managed.spilled > 512 << 10
+
+
+def test_a_budget_for_a_block_of_the_script_is_kept_in_it(process: Zygote) -> None:
+    """A smaller one, too, than what PyTorch had reserved and cached before it."""
+    plain = unmanaged(process, "changes_its_budget")
+    most = plain.work["memory"]["reserved"]
+    assert most == 8 << 20
+    for schedule in SCHEDULES:
+        managed = run(process, "changes_its_budget", schedule, most + (20 << 20))
+        assert managed.notes == plain.notes, (schedule, managed.lines)
+        assert managed.lines == []
+        rows = [line.rpartition(" ") for line in managed.output.splitlines()]
+        assert [(name, int(reserved) >> 20) for name, _, reserved in rows] == [
+            ("fits None", 8),
+            ("smaller cuda:0=6MiB", 6),
+            ("of all devices 8MiB", 8),
+            ("fits again None", 8),
+        ]

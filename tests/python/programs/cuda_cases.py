@@ -3,6 +3,7 @@
 Zygote has to import this module first, and to have the simulator preloaded.
 """
 
+import contextlib
 from collections.abc import Callable
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import cudasim
+from programs.api import within
 from programs.cuda_random import exact, left, schedule
 from programs.trial import Trial
 
@@ -67,6 +69,26 @@ def trained(
 def plain(t: Trial) -> None:
     model, x = chain(), rows()
     trained(t, model, lambda: model(x).square().mean(), steps=6)
+
+
+@on_device
+def changes_its_budget(t: Trial) -> None:
+    """Prints what each phase may use, and what is reserved at most in it."""
+    model, x = chain(), rows()
+
+    def phase(name: str, amount: str | None) -> None:
+        with within(amount) if amount else contextlib.nullcontext():
+            # The first step under a smaller budget gives up what is above it.
+            trained(t, model, lambda: model(x).square().mean(), steps=1)
+            torch.cuda.reset_peak_memory_stats()
+            trained(t, model, lambda: model(x).square().mean(), steps=5)
+            most = torch.cuda.max_memory_reserved()
+        print(name, amount, most, flush=True)
+
+    phase("fits", None)
+    phase("smaller", "cuda:0=6MiB")
+    phase("of all devices", "8MiB")
+    phase("fits again", None)
 
 
 @on_device
