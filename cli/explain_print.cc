@@ -74,8 +74,9 @@ void AddPeak(const PeakOfStep& peak, std::string* text) {
       peak.instant.empty() ? std::string() : absl::StrCat(" at ", peak.instant),
       peak.count, FormatSize(peak.other));
   for (const Holder& holder : peak.largest) {
-    Line(text, "%12s  %-10s  %-17s  %s", FormatSize(holder.bytes), holder.kind,
-         holder.done, holder.name);
+    const bool both = !holder.name.empty() && !holder.layer.empty();
+    Line(text, "%12s  %-10s  %-17s  %s%s%s", FormatSize(holder.bytes),
+         holder.kind, holder.done, holder.name, both ? ", " : "", holder.layer);
   }
 }
 

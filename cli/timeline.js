@@ -121,6 +121,19 @@ function describe(block) {
   return shape ? name + '  ' + shape : name;
 }
 
+function layerOf(block) {
+  const source = block.value === null ? null : byNumber.get(block.value);
+  return block.layer || (source && source.layer) || '';
+}
+
+// One name for all: where they differ by numbers, * stands for those.
+function together(layers) {
+  if (layers.size === 1) return [...layers][0];
+  const kinds = new Set([...layers].map((name) => name.replace(/\d+/g, '*')));
+  const [first, ...others] = kinds;
+  return others.length === 0 ? first : first + ', …';
+}
+
 const MOST_ROWS = 200;
 
 // Blocks that read alike are one row.
@@ -129,12 +142,12 @@ function holderRows(body, holders) {
   for (const {block, cause, why} of holders) {
     const what = describe(block);
     const key = [block.bytes, cause, what, why].join('|');
-    const row = rows.get(key);
-    if (row) {
-      ++row.count;
-    } else {
-      rows.set(key, {bytes: block.bytes, cause, what, why, count: 1});
-    }
+    const layers = new Set();
+    const row = rows.get(key) ||
+        {bytes: block.bytes, cause, what, why, count: 0, layers};
+    ++row.count;
+    if (layerOf(block)) row.layers.add(layerOf(block));
+    rows.set(key, row);
   }
   const shown = [...rows.values()].slice(0, MOST_ROWS);
   for (const row of shown) {
@@ -147,6 +160,9 @@ function holderRows(body, holders) {
     element(what, 'i').style.background =
         row.cause === 'away' ? 'transparent' : colour(row.cause);
     what.append((row.count > 1 ? row.count + ' × ' : '') + row.what);
+    const layer = element(line, 'td');
+    layer.textContent = row.layers.size ? together(row.layers) : '';
+    layer.title = [...row.layers].join('\n');
     element(line, 'td', row.why);
   }
   return shown.reduce((sum, row) => sum + row.count * row.bytes, 0);
@@ -173,6 +189,7 @@ function select(point) {
   const rest = element(body, 'tr', undefined, 'rest');
   element(rest, 'td', size(total - shown)).dataset.bytes = total - shown;
   element(rest, 'td', 'in blocks that are not listed');
+  element(rest, 'td');
   element(rest, 'td', 'small or brief, or there before the trace');
   holderRows(body, away.map((block) => ({
     block, cause: 'away',

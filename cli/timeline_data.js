@@ -63,6 +63,7 @@ function unpackBlock(numbers, last) {
   }
   block.name = data.names[next()];
   block.shape = data.names[next()];
+  block.layer = data.names[next()];
   block.unpackedBy = [];
   for (let count = next(); count > 0; --count) {
     block.unpackedBy.push(data.names[next()]);

@@ -17,7 +17,9 @@
 #include "hooks/cpu_device.h"
 #include "hooks/cuda_start.h"
 #include "hooks/job_curve.h"
+#include "hooks/parameter_names.h"
 #include "hooks/rank.h"
+#include "hooks/run_log.h"
 #include "hooks/runtime.h"
 #include "hooks/settings.h"
 
@@ -159,6 +161,24 @@ __attribute__((visibility("default"))) char* ebbtide_curve(double seconds) {
             .c_str());
   } catch (const std::exception&) {
     return nullptr;
+  }
+}
+
+// Blocks until the trace has met a parameter without a name, as ever new ones.
+__attribute__((visibility("default"))) void ebbtide_await_nameless() {
+  ebbtide::AwaitNameless();
+}
+
+// The parameter (a c10::TensorImpl*) is called so, "h.3.mlp.c_fc.weight".
+__attribute__((visibility("default"))) void ebbtide_name_parameter(
+    void* tensor, const char* name) {
+  try {
+    const auto parameter =
+        c10::intrusive_ptr<c10::TensorImpl>::unsafe_reclaim_from_nonowning(
+            static_cast<c10::TensorImpl*>(tensor));
+    ebbtide::RunLog::Global().NameParameter(at::Tensor(parameter), name);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ebbtide: %s\n", error.what());
   }
 }
 

@@ -78,7 +78,8 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
                 std::string(bytes.status().message()));
     storage.data = *std::move(bytes);
     NoteMadeHere(&storage);
-    RunLog::Global().NoteReturn(storage.data.data(), storage.logged);
+    RunLog::Global().NoteReturn(storage.data.data(), storage.logged,
+                                storage.behind);
     LogTier();
     counts_.bytes_restored += storage.bytes;
   }
@@ -251,7 +252,8 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
   };
   counts_.ops_replayed += Insist([&] { return Recover(tape, index, policy); });
   TapeStorage& rebuilt = tape->storages[index];
-  RunLog::Global().NoteReturn(rebuilt.data.data(), rebuilt.logged);
+  RunLog::Global().NoteReturn(rebuilt.data.data(), rebuilt.logged,
+                              rebuilt.behind);
   if (!rebuilt.digest) return;
   ++counts_.verified;
   if (*std::exchange(rebuilt.digest, std::nullopt) !=

@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "hooks/parameter_names.h"
 #include "hooks/tape.h"
+#include "hooks/weights.h"
 #include "profiler/optimizer_blocks.h"
 #include "profiler/trace_writer.h"
 
@@ -25,6 +27,15 @@ std::atomic<bool> in_pass = false;            // forward or backward
 
 // Read at every large allocation; see hooks/thread_flag.h.
 [[gnu::tls_model("initial-exec")]] thread_local int op_here = RunLog::kNoName;
+
+// The parameter that what is being tagged is, or is the gradient of.
+thread_local const void* tagged_parameter = nullptr;
+
+void AddLayer(int64_t block, int name) {
+  if (block == kNoBlock || name == RunLog::kNoName) return;
+  writer->Add(BlockNote{
+      .what = BlockNote::What::kOfLayer, .block = block, .name = name});
+}
 
 constexpr Ledger::Observer kObserver = {
     .on_enter =
@@ -42,6 +53,9 @@ constexpr Ledger::Observer kObserver = {
     .on_retag =
         [](int64_t number, Kind kind, Bytes live) {
           writer->Retag(NowNanos(), number, kind, live);
+          if (tagged_parameter != nullptr) {
+            AddLayer(number, NameOfParameter(tagged_parameter).own);
+          }
         },
     .on_give =
         [](int64_t number, Bytes bytes, Bytes live) {
@@ -118,12 +132,29 @@ void RunLog::EndPass() {
   LeaveOp();
 }
 
-void RunLog::Tag(const void* data, Kind kind) {
+void RunLog::Tag(const void* data, Kind kind, const void* parameter) {
   Ledger& ledger = *sampled;
+  tagged_parameter = parameter;
   ledger.Retag(data, kind);
+  tagged_parameter = nullptr;
   if (kind == Kind::kParameter) {
     optimizer_blocks->NoteParameter(ledger.SizeOf(data));
   }
+}
+
+void RunLog::NoteLayer(int64_t block, const void* parameter) {
+  if (!is_open_ || block == kNoBlock || parameter == nullptr) return;
+  AddLayer(block, NameOfParameter(parameter).layer);
+}
+
+void RunLog::NameParameter(const at::Tensor& parameter,
+                           absl::string_view name) {
+  if (!is_open_ || !IsPlainTensor(parameter)) return;
+  const absl::string_view layer = name.substr(0, name.rfind('.'));
+  const ParameterName known = {writer->Name(name), writer->Name(layer)};
+  const c10::Storage& bytes = parameter.storage();
+  ebbtide::NameParameter(bytes.unsafeGetStorageImpl(), known);
+  if (!IsAway(bytes)) AddLayer(BlockAt(bytes.data()), known.own);
 }
 
 void RunLog::EndStep(int64_t index, Bytes peak) {
@@ -196,12 +227,14 @@ void RunLog::NoteUnpacked(int64_t block, absl::string_view name) {
                         .name = writer->Name(name)});
 }
 
-void RunLog::NoteReturn(const void* data, int64_t value) {
+void RunLog::NoteReturn(const void* data, int64_t value,
+                        const void* parameter) {
   if (!is_open_ || value == kNoBlock) return;
   const int64_t block = BlockAt(data);
   if (block == kNoBlock || block == value) return;
   writer->Add(BlockNote{
       .what = BlockNote::What::kReturns, .block = block, .value = value});
+  NoteLayer(block, parameter);
 }
 
 void RunLog::BeforeFork() {

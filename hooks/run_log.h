@@ -49,8 +49,14 @@ class RunLog {
   // Of an op or a stage that EnterOp has numbered.
   void AddOp(SpanKind kind, int name, int64_t begin);
   // What the block at `data` is there for, with a file only: it is told in the
-  // trace, and plans do not look at it.
-  void Tag(const void* data, Kind kind);
+  // trace, and plans do not look at it. It is a parameter or its gradient.
+  void Tag(const void* data, Kind kind, const void* parameter);
+  // The module that owns the parameter, or one that comes behind it and has
+  // none, has made what the block holds. A parameter is its c10::StorageImpl,
+  // here and above, and its name is noted once it is known.
+  void NoteLayer(int64_t block, const void* parameter);
+  // The program calls it so, "h.3.mlp.c_fc.weight".
+  void NameParameter(const at::Tensor& parameter, absl::string_view name);
   void AddTier(Bytes host, Bytes disk);
   void AddText(TextKind kind, std::string text);
 
@@ -60,8 +66,8 @@ class RunLog {
   void NoteMaker(int64_t block, absl::string_view op);
   // The backward op `name` has asked for what the block holds, or held first.
   void NoteUnpacked(int64_t block, absl::string_view name);
-  // The block at `data` holds what `value` held.
-  void NoteReturn(const void* data, int64_t value);
+  // The block at `data` holds what `value` held, made behind `parameter`.
+  void NoteReturn(const void* data, int64_t value, const void* parameter);
 
   void BeforeFork();
   void AfterForkInParent();

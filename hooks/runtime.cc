@@ -35,15 +35,18 @@ std::chrono::milliseconds Patience() {
 // Tags the parameters, and their gradients, of the backward that ends on this
 // thread. For the timeline; plans do not look at it.
 void TagParameters() {
-  const auto tag = [](const at::Tensor& tensor, Kind kind) {
+  const void* parameter = nullptr;
+  const auto tag = [&parameter](const at::Tensor& tensor, Kind kind) {
     if (!IsPlainTensor(tensor) || IsAway(tensor.storage())) return;
-    RunLog::Global().Tag(tensor.storage().data(), kind);
+    RunLog::Global().Tag(tensor.storage().data(), kind, parameter);
   };
   const auto* nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
   if (nodes == nullptr) return;
   for (torch::autograd::Node* node : *nodes) {
     const auto* sum = dynamic_cast<torch::autograd::AccumulateGrad*>(node);
     if (sum == nullptr) continue;
+    if (!sum->variable.has_storage()) continue;
+    parameter = sum->variable.storage().unsafeGetStorageImpl();
     tag(sum->variable, Kind::kParameter);
     tag(sum->variable.grad(), Kind::kGradient);
   }

@@ -243,7 +243,8 @@ class Runtime final : public TapeListener {
   void NoteCopy(Tape* tape, int op, int copy);
   void NoteOutputs(Tape* tape, int op, at::TensorList outputs);
   // What the trace is told.
-  void LogSave(TapeStorage* storage, const at::Tensor& tensor);
+  void LogSave(TapeStorage* storage, const at::Tensor& tensor,
+               const void* parameter);
   void LogUnpack(const TapeStorage& storage);
   void LogPlan();
 

@@ -76,11 +76,14 @@ int Runtime::StorageToSave(Tape* tape, const at::Tensor& tensor) const {
 }
 
 // What the trace knows of a storage that autograd saves.
-void Runtime::LogSave(TapeStorage* storage, const at::Tensor& tensor) {
+void Runtime::LogSave(TapeStorage* storage, const at::Tensor& tensor,
+                      const void* parameter) {
   if (!RunLog::Global().IsOpen() || storage->logged != kNoBlock) return;
   storage->logged = RunLog::Global().BlockAt(storage->data.data());
   RunLog::Global().NoteShape(storage->logged, tensor);
   RunLog::Global().NoteMaker(storage->logged, storage->maker);
+  storage->behind = parameter;
+  RunLog::Global().NoteLayer(storage->logged, parameter);
 }
 
 int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
@@ -107,12 +110,18 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   mark.storage = index;
   mark.earlier = std::exchange(storage.last_pack, position);
   mark.op = op;
+  mark.parameter =
+      state_ == State::kSteady
+          ? steady_run_->ParameterBefore(position)
+          : tape->parameters.Before(
+                mark.sequence,
+                storage.parameter ? bytes.unsafeGetStorageImpl() : nullptr);
   mark.elements = tensor.numel();
   mark.type = tensor.scalar_type();
   storage.packed_at = storage.needed_at = tape->clock;
   if (storage.bytes >= LeastManaged() && !storage.external) {
     Device::Get().ledger(storage.device).Retag(bytes.data(), Kind::kSaved);
-    LogSave(&storage, tensor);
+    LogSave(&storage, tensor, mark.parameter);
   }
   return index;
 }

@@ -62,6 +62,10 @@ class SteadyRun {
   absl::string_view MakerOf(int position) const {
     return diverged_ ? absl::string_view() : plan_->saves[position].maker;
   }
+  // For the trace (SaveMark::parameter).
+  const void* ParameterBefore(int position) const {
+    return diverged_ ? nullptr : plan_->saves[position].parameter;
+  }
   // Storages to be spilled before the save at `position`, each once.
   bool IsSpillDue(int position) const {
     return next_spill_ < plan_->spills.size() &&

@@ -182,8 +182,10 @@ struct TapeStorage {
   // The mirror of when it is needed first: by a saved tensor, or to rebuild
   // what has been dropped.
   double needed_at = 0;
-  // Its first block in the trace, once it is saved.
+  // Its first block in the trace, once it is saved, and SaveMark::parameter
+  // then.
   int64_t logged = -1;
+  const void* behind = nullptr;
   absl::string_view maker;  // where no writer is known, but a plan
   // Op (or stage, plus kStageInstant) at whose end nobody but autograd held it
   // any more; -1 while somebody does.
@@ -203,6 +205,27 @@ struct SaveMark {
   int64_t elements = 0;
   at::ScalarType type = at::ScalarType::Undefined;
   absl::string_view maker;  // in plans: the op that made the storage
+  // Storage of the last parameter that a node before has saved, for the trace.
+  const void* parameter = nullptr;
+};
+
+// Of the saves so far, the parameter behind which one lies: what a node reads
+// was made by those before it.
+class LastParameters {
+ public:
+  // The node with that sequence number saves something; `parameter`, if it is
+  // one. The last that a node before has saved, or nullptr.
+  const void* Before(uint64_t sequence, const void* parameter) {
+    if (sequence != sequence_) earlier_ = last_;
+    sequence_ = sequence;
+    if (parameter != nullptr) last_ = parameter;
+    return earlier_;
+  }
+
+ private:
+  uint64_t sequence_ = 0;
+  const void* last_ = nullptr;
+  const void* earlier_ = nullptr;
 };
 
 // A saved tensor that no tape takes: its bytes, where they are known, the last
@@ -244,6 +267,7 @@ struct Tape {
   // Of those, at least the ones whose storage is in the spill file.
   absl::btree_set<int> spilled_saves;
   std::vector<UntapedSave> untaped;
+  LastParameters parameters;
   int hooks = 0;      // saved tensors alive
   int owed = 0;       // storages that are owed
   uint64_t hash = 0;  // rolling hash of the signatures of its ops

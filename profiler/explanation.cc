@@ -81,6 +81,7 @@ PeakOfStep RecordedPeak(const RunFacts& run) {
                      .count = run.alive_count};
   for (const AliveBlock& block : run.alive) {
     peak.largest.push_back({.name = block.name,
+                            .layer = block.layer,
                             .bytes = block.bytes,
                             .kind = KindName(block.kind),
                             .done = block.done});

@@ -42,6 +42,7 @@ struct ExplainOptions {
 // One that was alive at the peak.
 struct Holder {
   std::string name;
+  std::string layer;  // the module, or the parameter; "" where nobody knows
   Bytes bytes{};
   std::string kind;  // as KindName (profiler/kind.h)
   std::string done;  // what was done to it; "" where nobody knows

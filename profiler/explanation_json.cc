@@ -72,6 +72,7 @@ Json PeakToJson(const std::optional<PeakOfStep>& peak) {
   Json largest = Json::array();
   for (const Holder& holder : peak->largest) {
     largest.push_back({{"name", holder.name},
+                       {"layer", holder.layer},
                        {"bytes", Count(holder.bytes)},
                        {"kind", holder.kind},
                        {"done", holder.done}});

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "profiler/block_books.h"
 
 namespace ebbtide {
@@ -178,6 +178,7 @@ class Holders final : public TraceVisitor {
     Known& known = notes_[note.block];
     if (note.what == BlockNote::What::kShape) known.shape = note.name;
     if (note.what == BlockNote::What::kMadeBy) known.made_by = note.name;
+    if (note.what == BlockNote::What::kOfLayer) known.layer = note.name;
     if (note.what == BlockNote::What::kReturns) known.done = "brought back";
   }
   void OnEviction(const Eviction& eviction) override {
@@ -196,6 +197,7 @@ class Holders final : public TraceVisitor {
   struct Known {
     int shape = -1;
     int made_by = -1;
+    int layer = -1;
     const char* done = "";
   };
 
@@ -224,9 +226,11 @@ class Holders final : public TraceVisitor {
 std::string Holders::NameOf(const BlockBooks::Block& block,
                             const Known& known) const {
   const int op = block.name >= 0 ? block.name : known.made_by;
-  std::string name = op < 0 ? "of no recorded op" : names_[op];
-  if (known.shape >= 0) absl::StrAppend(&name, " ", names_[known.shape]);
-  return name;
+  std::vector<std::string> parts;
+  if (op >= 0) parts.push_back(names_[op]);
+  if (op < 0 && known.layer < 0) parts.push_back("of no recorded op");
+  if (known.shape >= 0) parts.push_back(names_[known.shape]);
+  return absl::StrJoin(parts, " ");
 }
 
 void Holders::Finish(RunFacts* facts) {
@@ -236,6 +240,7 @@ void Holders::Finish(RunFacts* facts) {
     const auto found = notes_.find(number);
     const Known known = found == notes_.end() ? Known() : found->second;
     facts->alive.push_back({.name = NameOf(block, known),
+                            .layer = known.layer < 0 ? "" : names_[known.layer],
                             .bytes = block.bytes,
                             .kind = block.kind,
                             .done = known.done});

@@ -41,7 +41,10 @@ struct Obstacle {
 
 // A block that was alive where live bytes are highest.
 struct AliveBlock {
-  std::string name;  // the op that made it and its shape, as far as known
+  // The op that made it and its shape, as far as known; "" where only the layer
+  // is.
+  std::string name;
+  std::string layer;  // as BlockNote::What::kOfLayer; "" where nobody knows
   Bytes bytes{};
   Kind kind = Kind::kOther;
   std::string done;  // what was done to it; "" where nothing was

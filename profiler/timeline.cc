@@ -181,6 +181,9 @@ void Builder::OnNote(const BlockNote& note) {
     case BlockNote::What::kMadeBy:
       if (block != nullptr && block->name < 0) block->name = note.name;
       return;
+    case BlockNote::What::kOfLayer:
+      if (block != nullptr) block->layer = note.name;
+      return;
     case BlockNote::What::kUnpackedBy: {
       if (block == nullptr) return;
       auto& by = block->unpacked_by;

@@ -35,6 +35,7 @@ struct TimelineBlock {
   std::vector<std::pair<int64_t, int>> causes;
   int name = -1;                 // the op that made it
   int shape = -1;                // of the tensor that autograd saved
+  int layer = -1;                // the module, or the parameter
   std::vector<int> unpacked_by;  // backward ops, the first few
   int64_t value = kNoBlock;      // the block whose content it has again
   // Its value was evicted at that event, -1: never; came back at, -1: not.

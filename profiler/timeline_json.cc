@@ -83,10 +83,10 @@ Json CurveToJson(const Timeline& timeline) {
 
 // Rows: number, event and time of its begin, as steps; events and nanoseconds
 // that it lives; bytes; how many causes, and of each the events since the one
-// before and the cause; name and shape; how many unpacked it, and their names;
-// how many numbers before it the block is whose content it has, 0: none; how
-// it was evicted, 0: not, 1: dropped, 2: spilled, 2 more if by a plan, and then
-// after how many events, and after how many it came back, 0: did not.
+// before and the cause; name, shape and layer; how many unpacked it, and their
+// names; how many numbers before it the block is whose content it has, 0: none;
+// how it was evicted, 0: not, 1: dropped, 2: spilled, 2 more if by a plan, and
+// then after how many events, and after how many it came back, 0: did not.
 Json BlocksToJson(const Timeline& timeline, Names& names) {
   Packed packed;
   int64_t number = 0;
@@ -107,6 +107,7 @@ Json BlocksToJson(const Timeline& timeline, Names& names) {
     }
     packed.Put(names(block.name));
     packed.Put(names(block.shape));
+    packed.Put(names(block.layer));
     packed.Put(static_cast<int64_t>(block.unpacked_by.size()));
     for (const int by : block.unpacked_by) packed.Put(names(by));
     packed.Put(block.value == kNoBlock ? 0 : block.number - block.value);

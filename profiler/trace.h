@@ -55,6 +55,8 @@ struct BlockNote {
     kMadeBy,      // `name` is the op, where none was known at its allocation
     kUnpackedBy,  // `name` is the backward op that asked for it
     kReturns,     // it holds again what block `value` held
+    kOfLayer,     // `name` is the module it belongs to, or the parameter it is
+                  // or is the gradient of
   };
   What what = What::kShape;
   int64_t block = kNoBlock;
@@ -62,7 +64,7 @@ struct BlockNote {
   int64_t value = kNoBlock;
   bool operator==(const BlockNote&) const = default;
 };
-inline constexpr int kBlockNotes = 4;
+inline constexpr int kBlockNotes = 5;
 
 // Bytes that lie in slower tiers from `time` on.
 struct TierSample {

@@ -149,38 +149,46 @@ TEST(ExplanationTest, TheRunsOwnPlanComesFirst) {
 TEST(ExplanationTest, RecordedHoldersWinOverThoseOfTheProfile) {
   using What = BlockEvent::What;
   Trace trace = RunOfThreeOps();
-  trace.names.push_back("[2, 3] float");
+  trace.names.insert(trace.names.end(), {"[2, 3] float", "h.3.fc"});
   trace.curve.clear();
   trace.blocks = {
       {What::kAllocate, 1, 0, Bytes{3}, Kind::kParameter, -1, Bytes{1}},
       {What::kAllocate, 2, 1, Bytes{7}, Kind::kOther, 1, Bytes{1}},
       {What::kRetag, 3, 1, Bytes{}, Kind::kSaved, -1, Bytes{1}},
       {What::kAllocate, 4, 2, Bytes{2}, Kind::kScratch, -1, Bytes{2}},
+      {What::kAllocate, 4, 3, Bytes{1}, Kind::kGradient, -1, Bytes{2}},
       {What::kFree, 5, 0, Bytes{}, Kind::kOther, -1, Bytes{2}},
       {What::kFree, 8, 1, Bytes{}, Kind::kOther, -1, Bytes{2}},
-      {What::kAllocate, 9, 3, Bytes{1}, Kind::kOther, 0, Bytes{2}}};
+      {What::kAllocate, 9, 4, Bytes{1}, Kind::kOther, 0, Bytes{2}}};
   trace.notes = {{BlockNote::What::kShape, 1, 2},
                  {BlockNote::What::kMadeBy, 2, 0},
+                 {BlockNote::What::kOfLayer, 1, 3},
+                 {BlockNote::What::kOfLayer, 3, 3},
                  {BlockNote::What::kReturns, 2, -1, 0}};
   trace.evictions = {{1, 0, Bytes{4}, Eviction::How::kSpill, 0},
                      {7, 1, Bytes{7}, Eviction::How::kDrop, 1}};
   const Explanation e = ExplainTrace(trace);
   ASSERT_TRUE(e.peak.has_value());
   EXPECT_EQ(e.peak->source, "trace");
-  EXPECT_EQ(e.peak->bytes, Bytes{14});
+  EXPECT_EQ(e.peak->bytes, Bytes{15});
   EXPECT_EQ(e.peak->other, Bytes{2});
-  EXPECT_EQ(e.peak->count, 3);
-  ASSERT_EQ(e.peak->largest.size(), 3);
+  EXPECT_EQ(e.peak->count, 4);
+  ASSERT_EQ(e.peak->largest.size(), 4);
   EXPECT_EQ(e.peak->largest[0].name, "aten::gelu [2, 3] float");
+  EXPECT_EQ(e.peak->largest[0].layer, "h.3.fc");
   EXPECT_EQ(e.peak->largest[0].kind, "saved");
   EXPECT_EQ(e.peak->largest[0].done, "dropped later");
   EXPECT_EQ(e.peak->largest[1].name, "of no recorded op");
   EXPECT_EQ(e.peak->largest[1].kind, "parameters");
   EXPECT_EQ(e.peak->largest[1].done, "");
   EXPECT_EQ(e.peak->largest[2].name, "aten::mm");
+  EXPECT_EQ(e.peak->largest[2].layer, "");
   EXPECT_EQ(e.peak->largest[2].done, "brought back");
+  // Whatever made it: the layer says it all.
+  EXPECT_EQ(e.peak->largest[3].name, "");
+  EXPECT_EQ(e.peak->largest[3].layer, "h.3.fc");
   EXPECT_EQ(FactsOf(SourceOf(trace), 1)->alive.size(), 1);
-  EXPECT_EQ(FactsOf(SourceOf(trace), 1)->alive_bytes, Bytes{12});
+  EXPECT_EQ(FactsOf(SourceOf(trace), 1)->alive_bytes, Bytes{13});
 }
 
 TEST(ExplanationTest, BudgetsAreRoundAndReachFromTheFloorToThePeak) {

@@ -123,7 +123,7 @@ TEST(TimelineTest, RowsAddUpToTheTotalAndOrderByWhatWasEvicted) {
 Trace TraceOfBlocks() {
   using What = BlockEvent::What;
   Trace trace;
-  trace.names = {"addmm", "Float [4]", "AddmmBackward0"};
+  trace.names = {"addmm", "Float [4]", "AddmmBackward0", "h.3.fc"};
   trace.blocks = {
       {What::kAllocate, 10, 0, Bytes{100}, Kind::kOther, -1, Bytes{1}},
       {What::kRetag, 20, 0, {}, Kind::kParameter, -1, Bytes{1}},
@@ -135,6 +135,7 @@ Trace TraceOfBlocks() {
   trace.notes = {{BlockNote::What::kShape, 1, 1, kNoBlock},
                  {BlockNote::What::kUnpackedBy, 1, 2, kNoBlock},
                  {BlockNote::What::kUnpackedBy, 1, 2, kNoBlock},
+                 {BlockNote::What::kOfLayer, 1, 3, kNoBlock},
                  {BlockNote::What::kReturns, 2, -1, 1}};
   return trace;
 }
@@ -155,6 +156,8 @@ TEST(TimelineTest, ABlockTellsOfItsCausesAndItsValueOfItsFate) {
   EXPECT_EQ(saved.end_time, 60);
   EXPECT_EQ(timeline.names[saved.name], "addmm");
   EXPECT_EQ(timeline.names[saved.shape], "Float [4]");
+  EXPECT_EQ(timeline.names[saved.layer], "h.3.fc");
+  EXPECT_EQ(parameter.layer, -1);
   EXPECT_EQ(saved.unpacked_by, std::vector<int>{2});
   EXPECT_EQ(saved.evicted, 4);  // between the fourth event and the fifth
   EXPECT_TRUE(saved.planned);

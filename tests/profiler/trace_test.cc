@@ -53,6 +53,7 @@ struct Sample {
   BudgetChange budget = {300, Bytes{1 << 30}};
   Eviction eviction = {310, 0, Bytes{77}, Eviction::How::kSpill, 0, true};
   BlockNote shape = {BlockNote::What::kShape, 0, 1, kNoBlock};
+  BlockNote layer = {BlockNote::What::kOfLayer, 0, 1, kNoBlock};
   BlockNote returns = {BlockNote::What::kReturns, 1, -1, 0};
   TierSample tier = {320, Bytes{5}, Bytes{int64_t{1} << 40}};
   PeakRecord peak = {
@@ -76,6 +77,7 @@ struct Sample {
     writer.Free(130, 1, Bytes{int64_t{1} << 40}, Bytes{1013});
     writer.ForgetBlocks(140, Bytes{14});
     writer.Add(shape);
+    writer.Add(layer);
     writer.Add(returns);
     writer.Add(tier);
     writer.Add(span);
@@ -108,7 +110,7 @@ struct Sample {
                                {120, {Bytes{12}, Bytes{1000}, {}, {}, large}},
                                {130, {Bytes{13}, Bytes{1000}}},
                                {140, {Bytes{14}}}}));
-    EXPECT_EQ(trace.notes, (std::vector<BlockNote>{shape, returns}));
+    EXPECT_EQ(trace.notes, (std::vector<BlockNote>{shape, layer, returns}));
     EXPECT_EQ(trace.tiers, std::vector<TierSample>{tier});
     EXPECT_EQ(trace.spans, std::vector<Span>{span});
     EXPECT_EQ(trace.budgets, std::vector<BudgetChange>{budget});

@@ -135,6 +135,12 @@ def test_the_reasons_name_ops_shapes_and_decisions(shown: Page) -> None:
     assert "Backward0" in text
     assert "Float [" in text
     assert "a parameter" in text
+    # As many blocks of equal size and reason as there are layers are one row.
+    layers = shown.run(
+        "[...document.querySelectorAll('#alive-rows td:nth-child(3)')]"
+        ".map((cell) => [cell.textContent, cell.title])"
+    )
+    assert any("*" in name and "\n" in title for name, title in layers), layers
 
 
 def test_zoom_and_keys_change_the_axis(shown: Page) -> None:

@@ -14,6 +14,7 @@ ALLOCATE, FREE, RETAG, FORGET = range(4)
 START, NAME, SPAN, STEP_BEGIN, STEP_END = 1, 2, 4, 5, 6
 BUDGET, EVICTION, TEXT, END = 7, 8, 10, 11
 BLOCK, NOTE, TIER, DETAIL_END = 12, 13, 14, 15
+OF_LAYER = 4
 
 
 @dataclasses.dataclass
@@ -21,6 +22,7 @@ class Block:
     bytes: int
     kind: str
     name: int
+    layer: str = ""
 
 
 @dataclasses.dataclass
@@ -111,6 +113,7 @@ class Trace:
         self.detail_end = 0
         self.last = 0  # the last time that any record tells
         self.alive: dict[int, Block] = {}  # after the last event
+        self.layers: list[tuple[str, str]] = []  # the block's kind, and what is noted
         self._time = self._rest = self._blocks = 0
         for kind, payload in records(path):
             self._read(kind, Fields(payload))
@@ -161,6 +164,11 @@ class Trace:
             self.complete = True
         else:
             assert kind == NOTE, f"a record of type {kind}"
+            what, number = fields.byte(), self._blocks - fields.number()
+            if what == OF_LAYER and number in self.alive:
+                block = self.alive[number]
+                block.layer = self.names[fields.number() - 1]
+                self.layers.append((block.kind, block.layer))
 
     def _block(self, fields: Fields) -> None:
         what = fields.byte()
