@@ -27,6 +27,8 @@ std::optional<Plan> RecordedPlan(const Profile& profile,
     if (valid.ok()) {
       plan->time = valid->time;
       plan->peak = valid->peak;
+      // Made for an earlier step, whose values had a few bytes less.
+      plan->budget = std::max(plan->budget, plan->peak);
       return *std::move(plan);
     }
   }

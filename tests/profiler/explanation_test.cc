@@ -145,6 +145,22 @@ TEST(ExplanationTest, TheRunsOwnPlanComesFirst) {
   EXPECT_THAT(other.unknown, Contains(HasSubstr("not one of the step")));
 }
 
+// Explain refused: "actions[..] needs 15 bytes, the budget is 14".
+TEST(ExplanationTest, TheRunsOwnPlanMayNeedMoreThanTheBudgetItWasMadeFor) {
+  Profile profile = ThreeOps();
+  profile.ops[0].spread = {.steps = 4, .median = 30, .quartiles = 10};
+  Trace trace = RunOfThreeOps();
+  trace.texts[1].text = ProfileToJson(profile);
+  Plan plan = {.solver = "graph", .feasible = true, .actions = kRebuild};
+  plan.budget = Bytes{14};
+  trace.texts.push_back({3, TextKind::kPlan, PlanToJson(plan)});
+  const Explanation e = ExplainTrace(trace);
+  EXPECT_EQ(e.plan_source, "trace");
+  EXPECT_EQ(e.plan.budget, Bytes{15});
+  ASSERT_EQ(e.doubts.size(), 1);
+  EXPECT_GT(e.doubts[0].moves, 0);
+}
+
 // Block 1 is the largest of those alive after the fourth event, where most is.
 TEST(ExplanationTest, RecordedHoldersWinOverThoseOfTheProfile) {
   using What = BlockEvent::What;
