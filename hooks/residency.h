@@ -70,6 +70,10 @@ class Residency {
   // its recipe gives.
   void VerifyRebuilds(bool verify) { verify_ = verify; }
   // Tells of a rebuilt storage that differs.
+  // What is to be told to the user, as one line; under the runtime's lock.
+  void SetSpeaker(std::function<void(const std::string&)> speaker) {
+    say_ = std::move(speaker);
+  }
   void SetMismatchHandler(std::function<void(Tape*, int)> handler) {
     on_mismatch_ = std::move(handler);
   }
@@ -172,6 +176,7 @@ class Residency {
   bool may_evict_ = true;   // for what is being allocated
   bool relieving_ = false;  // memory is short; else a plan says what goes
   std::function<void(Tape*, int)> on_mismatch_;
+  std::function<void(const std::string&)> say_;
   ResidencyCounts counts_;
   double own_nanoseconds_ = 0;
   int depth_ = 0;  // of calls that are being timed

@@ -1,8 +1,8 @@
 // What goes when memory is short, and how.
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "hooks/residency.h"
 #include "hooks/stream_order.h"
 #include "planner/size.h"
@@ -58,18 +58,16 @@ bool Residency::Complete(Tape* tape, int index) {
 void Residency::GiveUpSpilling(const absl::Status& why) {
   if (!spill_failure_.empty()) return;
   spill_failure_ = std::string(why.message());
-  std::fprintf(stderr, "ebbtide: no more spilling: %s\n",
-               spill_failure_.c_str());
+  say_(absl::StrCat("no more spilling: ", spill_failure_));
 }
 
 void Residency::NoteFull(Bytes refused) {
   if (std::exchange(full_said_, true)) return;
   const TierRoom room = tier_->room();
-  std::fprintf(stderr,
-               "ebbtide: no room to spill %s, %s of at most %s are used: what "
-               "finds none stays or is recomputed\n",
-               FormatSize(refused).c_str(), FormatSize(room.used).c_str(),
-               FormatSize(room.limit).c_str());
+  say_(absl::StrCat("no room to spill ", FormatSize(refused), ", ",
+                    FormatSize(room.used), " of at most ",
+                    FormatSize(room.limit),
+                    " are used: what finds none stays or is recomputed"));
 }
 
 bool Residency::WaitForWrite() {

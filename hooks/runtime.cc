@@ -89,6 +89,7 @@ absl::Status Runtime::Start(const Settings& settings) {
   SetLeastManaged(Count(settings.min_bytes));
   if (settings.cupti) watch_.kernels().Allow();
   InstallGuard([](void* block) { Runtime::Global().BeforeFree(block); });
+  residency_.SetSpeaker([this](const std::string& line) { SayHere(line); });
   residency_.SetMismatchHandler(
       [this](Tape* tape, int storage) { OnMismatch(*tape, storage); });
   const bool has_work = settings.budget || !settings.record.empty();

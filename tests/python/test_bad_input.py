@@ -102,6 +102,8 @@ def test_a_full_spill_file_has_room_again_in_the_next_step(zygote: Zygote) -> No
     assert "of at most 130.00 KiB" in said[0]
     assert not any("no more spilling" in line for line in done.lines)
     assert done.spilled > 130 << 10
+    quiet = SPILLING | {"EBBTIDE_SPILL_LIMIT": "130KiB", "EBBTIDE_LOG": "off"}
+    assert zygote.same(case, quiet).lines == []
 
 
 def test_a_disk_gets_full_during_the_run(zygote: Zygote) -> None:

@@ -26,7 +26,7 @@ NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\s*$", re.S)
 
 # What is called and prints, or raises, what people read.
 CALLS = (
-    *("Say", "SayHere", "TurnOff", "StepAside", "Refuse", "fprintf"),
+    *("Say", "SayHere", "say_", "TurnOff", "StepAside", "Refuse", "fprintf"),
     *("TORCH_CHECK", "TORCH_CHECK_WITH", "PrintError", "_say", "_say_off"),
 )
 SPEAKERS = (
