@@ -74,6 +74,9 @@ def notebook(folder: Path) -> Start:
     """A kernel of Jupyter runs the job; what its cell printed is printed again."""
     driver = folder / "driver.py"
     driver.write_text(f"""
+import os
+# Where it is set ipykernel leaves standard error alone.
+os.environ.pop("PYTEST_CURRENT_TEST", None)
 import nbformat
 from nbclient import NotebookClient
 source = "import runpy; job = runpy.run_path({JOB!r}); job['train'](0)"
