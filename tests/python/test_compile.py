@@ -18,6 +18,8 @@ WAYS = {
     "inductor, each block": ("inductor", "--regional"),
 }
 SHORT = ("aot_eager, each block",)
+# One op reads all that was saved, so no eviction lowers the peak: that is said.
+ONE_BACKWARD = ("aot_eager", "inductor")
 
 
 @pytest.mark.parametrize(
@@ -44,5 +46,11 @@ def test_a_compiled_model_trains_the_same(way: str, tmp_path: Path) -> None:
     dropped = managed["bytes_by_tier"]["dropped"]
     print(f"{way}: {dropped} bytes recomputed, {managed['bytes_spilled']} spilled")
     assert dropped + managed["bytes_spilled"] > 0
-    assert len(our_lines(done.stderr)) == 1, done.stderr
+    lines = our_lines(done.stderr)
+    if way in ONE_BACKWARD:
+        assert "OVER BUDGET" in lines[-1], done.stderr
+        assert "CompiledFunctionBackward needs it" in lines[-1], done.stderr
+    else:
+        assert len(lines) == 1, done.stderr
+        assert managed["peak"] <= budget
     assert managed["peak"] <= seen["peak"]
