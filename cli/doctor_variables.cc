@@ -21,6 +21,7 @@ constexpr const char* kVariables[] = {
     "EBBTIDE_WEIGHTS",     "EBBTIDE_LOG",         "EBBTIDE_DISABLE",
     "EBBTIDE_MIN_BYTES",   "EBBTIDE_RECOMPUTE",   "EBBTIDE_SIGNATURES",
     "EBBTIDE_TEST_PLANS",  "EBBTIDE_LOADED_PID",  "EBBTIDE_PROGRESS",
+    "EBBTIDE_COMPILE",
 };
 
 int Distance(const std::string& a, const std::string& b) {
@@ -130,8 +131,9 @@ Findings CheckValues(const SystemView& system) {
         "unset one of them"));
   }
   // Options of a budget, without one.
-  for (const char* name : {"EBBTIDE_STRICT", "EBBTIDE_VERIFY",
-                           "EBBTIDE_WEIGHTS", "EBBTIDE_HOST_BUDGET"}) {
+  for (const char* name :
+       {"EBBTIDE_STRICT", "EBBTIDE_VERIFY", "EBBTIDE_WEIGHTS",
+        "EBBTIDE_COMPILE", "EBBTIDE_HOST_BUDGET"}) {
     if (is_bound || !IsOn(system, name)) continue;
     findings.push_back(Limited("variables",
                                absl::StrCat(name, " is for runs with a budget"),

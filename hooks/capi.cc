@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -133,6 +134,15 @@ __attribute__((visibility("default"))) char* ebbtide_budgets() {
     return strdup(ebbtide::Runtime::Global().Budgets().c_str());
   } catch (const std::exception&) {
     return nullptr;
+  }
+}
+
+// What they leave of the current device just now, in bytes (hooks/runtime.h).
+__attribute__((visibility("default"))) int64_t ebbtide_room() {
+  try {
+    return ebbtide::Count(ebbtide::Runtime::Global().RoomLeft());
+  } catch (const std::exception&) {
+    return 0;
   }
 }
 

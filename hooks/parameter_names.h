@@ -1,5 +1,5 @@
 // What the program's modules call their parameters, as Python tells it
-// (python/ebbtide/_entry.py), so that a trace can say which layer a block is
+// (python/ebbtide/_layers.py), so that a trace can say which layer a block is
 // of.
 //
 // Thread-safe. A parameter is known by its storage (a c10::StorageImpl).

@@ -59,6 +59,9 @@ class Runtime final : public TapeListener {
   void LeaveCpu();
   // The budgets that are held, in bytes: "cpu=1024B", or "cuda:0=..,cuda:1=..".
   std::string Budgets();
+  // Budget less live bytes of the device that is current on this thread, below
+  // 0 where more is alive; kNoBudget where it has none.
+  Bytes RoomLeft();
   // From now on those of `text` (EBBTIDE_BUDGET's form) are held, of devices
   // that have one already. What is above them goes at the next allocations;
   // plans are made anew. InvalidArgument: not such a text. FailedPrecondition:

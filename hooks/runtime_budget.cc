@@ -51,6 +51,13 @@ std::string Runtime::Budgets() {
   return absl::StrJoin(budgets, ",");
 }
 
+Bytes Runtime::RoomLeft() {
+  const RuntimeLock lock;
+  const Ledger& ledger = Device::Get().ledger(Device::Get().CurrentIndex());
+  if (state_ == State::kOff || ledger.budget() == kNoBudget) return kNoBudget;
+  return ledger.budget() - ledger.live();
+}
+
 absl::Status Runtime::ChangeBudgets(const std::string& text) {
   const auto budgets = ParseBudget(text);
   if (!budgets.ok()) return budgets.status();

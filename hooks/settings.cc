@@ -199,6 +199,12 @@ absl::Status ReadCupti(Settings* settings) {
   return ReadSwitch("EBBTIDE_CUPTI", &settings->cupti);
 }
 
+// Python's (python/ebbtide/_compile.py): here it is only looked at.
+absl::Status ReadCompile(Settings* /*settings*/) {
+  bool is_asked = false;
+  return ReadSwitch("EBBTIDE_COMPILE", &is_asked);
+}
+
 absl::Status ReadProgress(Settings* settings) {
   return ReadSwitch("EBBTIDE_PROGRESS", &settings->progress);
 }
@@ -244,7 +250,7 @@ absl::StatusOr<Settings> SettingsFromEnvironment() {
   for (auto read :
        {ReadBudget, ReadSpill, ReadHostBudget, ReadRecord, ReadVerify,
         ReadMinBytes, ReadSignatures, ReadRecompute, ReadWeights, ReadCupti,
-        ReadLog, ReadProgress, ReadTestPlans}) {
+        ReadCompile, ReadLog, ReadProgress, ReadTestPlans}) {
     const absl::Status status = read(&settings);
     if (!status.ok()) return status;
   }

@@ -8,17 +8,15 @@ The file is also loaded by its path, without the package around it
 (boot/ebbtide_boot.py), so it imports nothing from the package and no torch.
 """
 
-import _thread
 import contextlib
 import ctypes
 import functools
+import importlib.util
 import os
 import sys
 import threading
-import time
 import types
-import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from multiprocessing import util
 from pathlib import Path
 from typing import Any
@@ -78,84 +76,27 @@ def _open_core() -> None:
         if os.environ.get("EBBTIDE_WEIGHTS") == "1":
             _announce_addresses(core)
         if os.environ.get("EBBTIDE_RECORD"):
-            _name_layers(core)
+            _beside("_layers").start(core, _say)
+        if os.environ.get("EBBTIDE_COMPILE") == "1" and os.environ.get(
+            "EBBTIDE_BUDGET"
+        ):
+            _beside("_compile").start(core, _say)
+
+
+def _beside(name: str) -> types.ModuleType:
+    """A module of this folder, whether or not it is a package here."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"_ebbtide{name}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot load {path}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _finish_at_its_end(mark: types.ModuleType) -> None:
     """In a child of multiprocessing, which ends without exit handlers."""
     util.Finalize(None, mark.core.ebbtide_finish, exitpriority=-1000)
-
-
-def _name_layers(core: ctypes.CDLL) -> None:
-    """Tells the trace what modules call the parameters that it meets.
-
-    Modules are known by PyTorch's own hooks for what is registered in them. Looking
-    for them among all objects would keep tensors alive meanwhile.
-    """
-    core.ebbtide_name_parameter.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-    known: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-
-    def remember(module: Any, _name: str, _part: Any) -> None:
-        known[id(module)] = module
-
-    hooks: Any = sys.modules["torch"].nn.modules.module
-    hooks.register_module_parameter_registration_hook(remember)
-    hooks.register_module_module_registration_hook(remember)
-    # Not of `threading`, which would list it among the program's own.
-    _thread.start_new_thread(_tell_names, (core, known))
-
-
-def _tell_names(core: ctypes.CDLL, known: Mapping[int, Any]) -> None:
-    pause = 0.1
-    while True:
-        core.ebbtide_await_nameless()  # without the interpreter
-        try:
-            _tell_names_once(core, known)
-        except RuntimeError:  # a module changed while we looked: the next time
-            pass
-        except Exception as error:
-            return _say(f"no names of layers: {type(error).__name__}: {error}")
-        # Leaves that no module has come as often as a program likes.
-        time.sleep(pause)
-        pause = min(2 * pause, 60)
-
-
-def _tell_names_once(core: ctypes.CDLL, known: Mapping[int, Any]) -> None:
-    for name, parameter in _named_parameters(list(known.values())):
-        core.ebbtide_name_parameter(parameter._cdata, name.encode())
-
-
-def _named_parameters(modules: list[Any]) -> Iterator[tuple[str, Any]]:
-    """As named_parameters() has them, which a script may override.
-
-    Behind the name of its class where several modules that are in no other have
-    parameters.
-    """
-    inner = {id(part) for m in modules for part in _parts(m, "_modules").values()}
-    trees = [
-        (type(m).__name__, tree)
-        for m in modules
-        if id(m) not in inner and (tree := dict(_below(m, "", set())))
-    ]
-    for root, tree in trees:
-        prefix = f"{root}." if len(trees) > 1 else ""
-        for name, parameter in tree.items():
-            yield prefix + name, parameter
-
-
-def _parts(module: Any, kind: str) -> dict[str, Any]:
-    parts = vars(module).get(kind) or {}
-    return {name: part for name, part in parts.items() if part is not None}
-
-
-def _below(module: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    if id(module) in seen:
-        return
-    seen.add(id(module))
-    for name, parameter in _parts(module, "_parameters").items():
-        yield prefix + name, parameter
-    for name, part in _parts(module, "_modules").items():
-        yield from _below(part, f"{prefix}{name}.", seen)
 
 
 def _announce_addresses(core: ctypes.CDLL) -> None:

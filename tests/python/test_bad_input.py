@@ -53,6 +53,7 @@ def test_a_bad_budget_is_one_line(zygote: Zygote, budget: str, names: str) -> No
         ("EBBTIDE_RECOMPUTE", "no"),
         ("EBBTIDE_CUPTI", "yes"),
         ("EBBTIDE_WEIGHTS", "on"),
+        ("EBBTIDE_COMPILE", "0.5"),
         ("EBBTIDE_TEST_PLANS", "any"),
         ("EBBTIDE_LOG", "loud"),
         ("EBBTIDE_TEST_PLANS", "many"),

@@ -28,6 +28,7 @@ NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\s*$", re.S)
 CALLS = (
     *("Say", "SayHere", "say_", "TurnOff", "StepAside", "Refuse", "fprintf"),
     *("TORCH_CHECK", "TORCH_CHECK_WITH", "PrintError", "_say", "_say_off"),
+    *("say", "_leave"),
 )
 SPEAKERS = (
     *("hooks/*.cc", "hooks/*.c", "allocator/torch_*.cc"),

@@ -1,6 +1,7 @@
 """A GPT trained through torch.compile; knows nothing of ebbtide.
 
-Prints losses, a digest of the parameters and what Dynamo counted.
+Prints losses, a digest of the parameters, what Dynamo counted and the budget that the
+partitioner has.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import hashlib
 
 import torch
 from torch._dynamo.utils import counters
+from torch._functorch import config
 
 from gpt import GPT, SHAPES
 
@@ -20,13 +22,17 @@ def main() -> None:
     p.add_argument("backend", choices=["eager", "aot_eager", "inductor"])
     p.add_argument("--regional", action="store_true", help="each block by itself")
     p.add_argument("--steps", type=int, default=6)
+    p.add_argument("--dropout", type=float, default=0.1)
+    p.add_argument("--share", type=float, help="the partitioner's budget")
     args = p.parse_args()
+    if args.share is not None:
+        config.activation_memory_budget = args.share
     torch.set_num_threads(1)
     torch.manual_seed(1)
     torch.zeros(1).sin_()
     # Dropout is compiled to random numbers that eager does not draw: that is the
     # compiler's, and the same in both runs.
-    shape = dataclasses.replace(SHAPES["small"], batch=16)
+    shape = dataclasses.replace(SHAPES["small"], batch=16, dropout=args.dropout)
     model = GPT(shape)
     if args.regional:
         for block in model.blocks:
@@ -49,6 +55,7 @@ def main() -> None:
     print("hash", digest.hexdigest())
     for kind in ("stats", "frames", "graph_break", "aot_autograd", "recompiles"):
         print(kind, sorted(counters[kind].items()))
+    print("activation_memory_budget", config.activation_memory_budget)
 
 
 if __name__ == "__main__":
