@@ -65,6 +65,7 @@ bool DeviceBooks::IsPrivate(const void* block) const {
 
 void DeviceBooks::OnAllocate(const void* block, Bytes size, Kind kind) {
   ledger_.OnAllocate(block, size, kind);
+  if (!knows_places_) return;
   const std::lock_guard lock(mutex_);
   auto* const found = SegmentOf(block);
   if (found == nullptr) return;
@@ -73,12 +74,13 @@ void DeviceBooks::OnAllocate(const void* block, Bytes size, Kind kind) {
 }
 
 void DeviceBooks::OnLeave(const void* block) {
+  if (!knows_places_) return;
   const std::lock_guard lock(mutex_);
   if (CachedBlock* const found = Find(block)) found->is_leaving = true;
 }
 
 void DeviceBooks::OnFree(const void* block) {
-  if (ledger_.OnFree(block) == Bytes{0}) return;
+  if (ledger_.OnFree(block) == Bytes{0} || !knows_places_) return;
   const std::lock_guard lock(mutex_);
   auto* const segment = SegmentOf(block);
   if (segment != nullptr) segment->second.blocks.erase(Address(block));
@@ -122,6 +124,12 @@ void DeviceBooks::RemoveArena(const void* address) {
   memory_.arenas.erase(Address(address));
 }
 
+void DeviceBooks::ForgetPlaces() {
+  const std::lock_guard lock(mutex_);
+  knows_places_ = false;
+  for (auto& [begin, segment] : memory_.segments) segment.blocks.clear();
+}
+
 void DeviceBooks::OnMapped(Bytes size) {
   const std::lock_guard lock(mutex_);
   mapped_ += size;
@@ -138,7 +146,7 @@ Bytes DeviceBooks::Unreserved() const { return ledger_.budget() - reserved_; }
 
 bool DeviceBooks::FindsRoom(CacheRequest request) const {
   const std::lock_guard lock(mutex_);
-  if (mapped_ > Bytes{0}) return !ledger_.WouldExceed(request.segment);
+  if (IsExpandable()) return !ledger_.WouldExceed(request.segment);
   request.unreserved = Unreserved();
   return ebbtide::FindsRoom(memory_, request);
 }
@@ -146,13 +154,19 @@ bool DeviceBooks::FindsRoom(CacheRequest request) const {
 std::vector<int> DeviceBooks::CheapestToClear(
     CacheRequest request, absl::Span<const Clearable> clearables) const {
   const std::lock_guard lock(mutex_);
-  if (mapped_ > Bytes{0}) return {};
+  if (IsExpandable()) return {};
   request.unreserved = Unreserved();
   return ebbtide::CheapestToClear(memory_, request, clearables);
 }
 
 std::vector<DeviceBooks::Alive> DeviceBooks::Largest(size_t count) const {
   std::vector<Alive> all;
+  if (!knows_places_) {
+    for (const Ledger::Block& block : ledger_.Largest(count)) {
+      all.push_back({.block = block.address, .size = block.bytes});
+    }
+    return all;
+  }
   const std::lock_guard lock(mutex_);
   for (const auto* segments : {&memory_.segments, &memory_.arenas}) {
     for (const auto& [begin, segment] : *segments) {
@@ -177,7 +191,7 @@ Bytes DeviceBooks::reserved() const {
 
 Bytes DeviceBooks::idle() const {
   const std::lock_guard lock(mutex_);
-  if (mapped_ > Bytes{0}) {
+  if (IsExpandable()) {
     return std::max(Bytes{0}, reserved_ - ledger_.live());
   }
   Bytes idle{};

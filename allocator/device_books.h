@@ -7,9 +7,9 @@
 // segments are expandable, whatever is not alive (an upper bound there, for
 // pages that are partly used stay).
 //
-// It knows where the blocks lie (allocator/cached_segments.h), except in
-// expandable segments and what settings for rounding add to blocks: there a
-// hole may be told of that the allocator does not have.
+// It knows where the blocks lie (allocator/cached_segments.h), until
+// ForgetPlaces and except in expandable segments and what settings for rounding
+// add to blocks: there a hole may be told of that the allocator does not have.
 //
 // Thread-safe. Called under the native allocator's lock: its own is the
 // innermost, and it calls nobody.
@@ -50,6 +50,11 @@ class DeviceBooks {
   // how many bytes it has.
   Bytes AddArena(const void* block, Bytes size);
   void RemoveArena(const void* address);
+  // From now on blocks have no places, which is half of what they cost: for a
+  // device without a budget, of which nobody asks for room. If somebody does,
+  // all segments are taken for expandable ones, and Largest has what was asked
+  // for. Not with an arena.
+  void ForgetPlaces();
   // Parts of expandable segments.
   void OnMapped(Bytes size);
   void OnUnmapped(Bytes size);
@@ -84,10 +89,13 @@ class DeviceBooks {
   CachedBlock* Find(const void* block);
   void Reserve(Bytes change);
   Bytes Unreserved() const;
+  // All that is not alive may be given back, for all that is known.
+  bool IsExpandable() const { return mapped_ > Bytes{0} || !knows_places_; }
 
   Ledger ledger_;
   mutable std::mutex mutex_;
   CachedMemory memory_;
+  std::atomic<bool> knows_places_ = true;
   std::atomic<int64_t> private_segments_ = 0;
   Bytes reserved_{};
   Bytes reserved_peak_{};

@@ -198,6 +198,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
           policy.budget(device, {.total = Bytes{static_cast<int64_t>(total)},
                                  .free = Bytes{static_cast<int64_t>(free)},
                                  .reserved = BooksOf(device).reserved()}));
+      if (state->budget == Count(kNoBudget)) BooksOf(device).ForgetPlaces();
     }
     SetFraction(device, total, state);
     GiveBackExcess(device, *state);

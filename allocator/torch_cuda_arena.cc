@@ -106,6 +106,7 @@ void* ArenaCudaAllocator::Serve(DeviceArena* arena, size_t size,
 }
 
 c10::DataPtr ArenaCudaAllocator::allocate(size_t size) {
+  if (count_ == 0) return inner().allocate(size);
   const DeviceIndex device = c10::cuda::current_device();
   DeviceArena* const arena = ArenaOf(device);
   if (arena == nullptr || size == 0) return inner().allocate(size);

@@ -136,6 +136,24 @@ TEST_F(DeviceBooksTest, OfExpandableSegmentsAllThatIsNotAliveIsIdle) {
   EXPECT_EQ(books_.idle(), Bytes{10});
 }
 
+TEST_F(DeviceBooksTest, WithoutPlacesAllThatIsNotAliveMayBeIdle) {
+  books_.ledger().SetBudget(Bytes{100});
+  books_.OnSegment(At(0), {.size = Bytes{100}});
+  books_.OnAllocate(At(0), Bytes{40}, Kind::kOther);
+  EXPECT_EQ(books_.idle(), Bytes{0});
+  books_.ForgetPlaces();
+  EXPECT_EQ(books_.idle(), Bytes{60});
+  books_.OnAllocate(At(40), Bytes{20}, Kind::kOther);
+  books_.OnFree(At(0));
+  EXPECT_EQ(books_.ledger().live(), Bytes{20});
+  EXPECT_EQ(books_.idle(), Bytes{80});
+  EXPECT_TRUE(books_.FindsRoom({.size = Bytes{1}, .segment = Bytes{80}}));
+  EXPECT_FALSE(books_.FindsRoom({.size = Bytes{1}, .segment = Bytes{81}}));
+  ASSERT_EQ(books_.Largest(2).size(), 1);
+  EXPECT_EQ(books_.Largest(2)[0].block, At(40));
+  EXPECT_EQ(books_.Largest(2)[0].size, Bytes{20});
+}
+
 TEST_F(DeviceBooksTest, BlocksOlderThanTheBooksAreIgnored) {
   books_.OnSegment(At(100), {.size = Bytes{100}});
   books_.OnFree(At(0));    // below any segment
