@@ -109,8 +109,10 @@ void RunLog::Close() {
   writer->Close().IgnoreError();  // the run is over; the file says how far
 }
 
+bool RunLog::TakesDetail() const { return is_open_ && writer->takes_detail(); }
+
 int RunLog::EnterOp(absl::string_view name) {
-  return op_here = is_open_ ? writer->Name(name) : kNoName;
+  return op_here = TakesDetail() ? writer->Name(name) : kNoName;
 }
 
 void RunLog::LeaveOp() { op_here = kNoName; }

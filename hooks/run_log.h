@@ -30,6 +30,8 @@ class RunLog {
   // The blocks are those of another ledger from now on.
   void SampleFrom(Ledger* ledger);
   bool IsOpen() const { return is_open_; }
+  // Not full either: worth finding out what only the trace is told.
+  bool TakesDetail() const;
   void Close();
 
   // The op, or backward op, that this thread is inside until the next call or

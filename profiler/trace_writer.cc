@@ -80,7 +80,7 @@ int TraceWriter::Name(absl::string_view name) {
 
 int64_t TraceWriter::Allocate(int64_t time, Bytes bytes, Kind kind, int name,
                               Bytes live) {
-  if (!core_->open) return kNoBlock;
+  if (!core_->open || !core_->TakesDetail()) return kNoBlock;
   std::lock_guard lock(core_->mutex);
   if (!core_->AppendLateFrees(time)) return kNoBlock;
   const int64_t number = core_->context.blocks;
@@ -97,7 +97,7 @@ int64_t TraceWriter::Allocate(int64_t time, Bytes bytes, Kind kind, int name,
 }
 
 void TraceWriter::Free(int64_t time, int64_t block, Bytes bytes, Bytes live) {
-  if (!core_->open) return;
+  if (!core_->open || !core_->TakesDetail()) return;
   std::lock_guard lock(core_->mutex);
   if (core_->AppendLateFrees(time) &&
       core_->AppendBlock({.what = BlockEvent::What::kFree,
@@ -111,7 +111,7 @@ void TraceWriter::Free(int64_t time, int64_t block, Bytes bytes, Bytes live) {
 }
 
 void TraceWriter::Retag(int64_t time, int64_t block, Kind kind, Bytes live) {
-  if (!core_->open) return;
+  if (!core_->open || !core_->TakesDetail()) return;
   std::lock_guard lock(core_->mutex);
   core_->AppendLateFrees(time);
   core_->AppendBlock({.what = BlockEvent::What::kRetag,
@@ -132,21 +132,21 @@ void TraceWriter::ForgetBlocks(int64_t time, Bytes live) {
 }
 
 void TraceWriter::Add(const BlockNote& note) {
-  if (!core_->open) return;
+  if (!core_->open || !core_->TakesDetail()) return;
   std::lock_guard lock(core_->mutex);
   core_->Append(Type::kNote, TraceWorth::kDetail, kSmallRecord,
                 [&](Encoder& out) { trace_format::Fields(out, note); });
 }
 
 void TraceWriter::Add(const TierSample& sample) {
-  if (!core_->open) return;
+  if (!core_->open || !core_->TakesDetail()) return;
   std::lock_guard lock(core_->mutex);
   core_->Append(Type::kTier, TraceWorth::kDetail, kSmallRecord,
                 [&](Encoder& out) { trace_format::Fields(out, sample); });
 }
 
 void TraceWriter::Add(const Span& span) {
-  if (!core_->open) return;
+  if (!core_->open || !core_->TakesDetail()) return;
   std::lock_guard lock(core_->mutex);
   core_->Append(Type::kSpan, TraceWorth::kDetail, kSmallRecord,
                 [&](Encoder& out) { trace_format::Fields(out, span); });
@@ -160,7 +160,7 @@ void TraceWriter::Add(const BudgetChange& budget) {
 }
 
 void TraceWriter::Add(const Eviction& eviction) {
-  if (!core_->open) return;
+  if (!core_->open || !core_->TakesDetail()) return;
   std::lock_guard lock(core_->mutex);
   core_->Append(Type::kEviction, TraceWorth::kDetail, kSmallRecord,
                 [&](Encoder& out) { trace_format::Fields(out, eviction); });
@@ -238,10 +238,9 @@ absl::Status TraceWriter::Close() {
   return core_->status;
 }
 
-int64_t TraceWriter::dropped() const {
-  std::lock_guard lock(core_->mutex);
-  return core_->dropped;
-}
+bool TraceWriter::takes_detail() const { return !core_->detail_ended; }
+
+int64_t TraceWriter::dropped() const { return core_->dropped; }
 
 void TraceWriter::BeforeFork() { core_->mutex.lock(); }
 

@@ -42,6 +42,9 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
+  // False from when the file is full: only steps, peaks, budgets and texts are
+  // still written. Lock-free.
+  bool takes_detail() const;
   // The number of a name, the same for the same text.
   int Name(absl::string_view name);
 

@@ -25,6 +25,12 @@ bool TraceWriter::Core::IsFull(size_t bytes) const {
   return size + static_cast<int64_t>(bytes) > max - reserve;
 }
 
+bool TraceWriter::Core::TakesDetail() {
+  if (!detail_ended) return true;
+  ++dropped;
+  return false;
+}
+
 // Under the mutex.
 bool TraceWriter::Core::HasRoom(TraceWorth worth, size_t bytes) const {
   if (worth == TraceWorth::kAlways) return true;

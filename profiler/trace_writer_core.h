@@ -41,6 +41,8 @@ struct TraceWriter::Core {
   void EndDetail();
   bool IsFull(size_t size) const;
   bool HasRoom(TraceWorth worth, size_t size) const;
+  // Without the mutex. False: the record of detail that is at hand is left out.
+  bool TakesDetail();
   void WaitForRoom(std::unique_lock<std::mutex>& lock, size_t size);
   void Loop();
   void WriteOut(std::unique_lock<std::mutex>& lock);
@@ -61,8 +63,8 @@ struct TraceWriter::Core {
   bool stopped = false;
   absl::Status status;
   int64_t size = 0;  // of the file, with what is buffered
-  int64_t dropped = 0;
-  bool detail_ended = false;
+  std::atomic<int64_t> dropped = 0;
+  std::atomic<bool> detail_ended = false;  // for good
   Bytes in_blocks{};  // of the blocks that the file has as alive
   // Blocks that were freed when the buffer had no room, with their bytes.
   std::vector<std::pair<int64_t, Bytes>> late_frees;

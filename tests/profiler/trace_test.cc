@@ -257,9 +257,14 @@ TEST(TraceTest, AFileOfVersion1IsRead) {
 TEST(TraceTest, AFullFileKeepsStepsAndNotes) {
   const auto writer = MustOpen({.max_size = Bytes{64 << 10}});
   writer->Name("op");
+  EXPECT_TRUE(writer->takes_detail());
   for (int64_t i = 0; i < 20000; ++i) {
     writer->Add(Span{SpanKind::kForward, 0, i * 1000, i * 1000 + 500});
   }
+  EXPECT_FALSE(writer->takes_detail());
+  const int64_t dropped = writer->dropped();
+  EXPECT_EQ(writer->Allocate(1, Bytes{1}, Kind::kOther, 0, Bytes{1}), kNoBlock);
+  EXPECT_EQ(writer->dropped(), dropped + 1);
   writer->BeginStep(1, 5);
   writer->EndStep(1, 6, Bytes{7});
   writer->AddText({8, TextKind::kNote, "the end"});
