@@ -353,6 +353,17 @@ void StepArena::OnFree(const void* block) {
   thought_of_.erase(there);
 }
 
+void StepArena::OnMove(const void* from, const void* to) {
+  if (!is_traced_) return;
+  std::lock_guard lock(mutex_);
+  trace_.OnMove(from, to);
+  const auto there = thought_of_.find(from);
+  if (there == thought_of_.end()) return;
+  void* const block = there->second;
+  thought_of_.erase(there);
+  thought_of_[to] = block;
+}
+
 bool StepArena::Owns(const void* address) const {
   const ArenaSpace* const space = space_;
   return space != nullptr && space->RunOf(address) != nullptr;

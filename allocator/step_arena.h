@@ -128,6 +128,8 @@ class StepArena {
   // called with a lock of the allocator's held.
   void OnAllocate(const void* block, Bytes size, int stream);
   void OnFree(const void* block);
+  // What was told of as `from` goes on as `to`, which may be a mere name.
+  void OnMove(const void* from, const void* to);
 
   // Whether the address is the arena's now. Of blocks that are live it does not
   // change.

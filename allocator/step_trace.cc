@@ -60,6 +60,14 @@ void StepTrace::OnFree(const void* block) {
   At(step)[request].life = count_ - begin;
 }
 
+void StepTrace::OnMove(const void* from, const void* to) {
+  const auto found = alive_.find(from);
+  if (found == alive_.end()) return;
+  const Place place = found->second;
+  alive_.erase(found);
+  alive_[to] = place;
+}
+
 std::vector<StepRequest> StepTrace::Repeated() const {
   // The going on one has no say.
   if (step_ < 3) return {};

@@ -34,6 +34,8 @@ class StepTrace {
                   std::string op = "");
   // Blocks it was not told of are ignored.
   void OnFree(const void* block);
+  // What was told of as `from` is `to` from now on.
+  void OnMove(const void* from, const void* to);
   void Clear() { *this = StepTrace(); }
 
   // The last step but one, where it and its neighbours asked for the same;

@@ -70,6 +70,9 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   // The native allocator has served, or is about to get back.
   void OnNative(const void* block, size_t size, c10::cuda::CUDAStream stream);
   void OnNativeFree(const void* block);
+  // As StepArena::OnMove, and the end of such a name.
+  void OnMove(const void* from, const void* to) { arena_.OnMove(from, to); }
+  void OnGone(const void* name) { arena_.OnFree(name); }
   // It has served something.
   void OnNativeChange();
 

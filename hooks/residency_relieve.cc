@@ -35,13 +35,18 @@ bool Residency::FreeWritten(bool is_short) {
     if (slot == nullptr) return true;
     if (!is_short && tape->planned_instant < leaving.until) return false;
     if (!slot->IsWritten()) return false;
-    freed |= Complete(tape.get(), leaving.storage);
+    freed |= CompleteEarly(tape.get(), leaving);
     return true;
   });
   return freed;
 }
 
-bool Residency::Complete(Tape* tape, int index) {
+bool Residency::CompleteEarly(Tape* tape, const Leaving& leaving) {
+  if (!leaving.on_demand && tape->planned_instant < leaving.until) Disturb();
+  return Complete(tape, leaving.storage, leaving.on_demand);
+}
+
+bool Residency::Complete(Tape* tape, int index, bool on_demand) {
   TapeStorage& storage = tape->storages[index];
   if (!storage.spill) return false;
   const absl::Status written = tier_->FinishWrite(storage.spill.get());
@@ -51,6 +56,7 @@ bool Residency::Complete(Tape* tape, int index) {
     return false;
   }
   if (!IsEvictable(storage, /*least=*/0)) return false;
+  if (on_demand) tier_->SetAside(storage.spill.get(), storage.data);
   LetGo(&storage);
   return true;
 }
@@ -75,7 +81,7 @@ bool Residency::WaitForWrite() {
     const Leaving first = leaving_.front();
     leaving_.erase(leaving_.begin());
     const auto tape = first.tape.lock();
-    const bool freed = tape != nullptr && Complete(tape.get(), first.storage);
+    const bool freed = tape != nullptr && CompleteEarly(tape.get(), first);
     if (FreeWritten(/*is_short=*/true) || freed) return true;
   }
   return false;
@@ -121,7 +127,7 @@ bool Residency::Evict(const Victim& victim) {
     return Drop(victim.tape.get(), victim.storage);
   }
   Spill(victim.tape, victim.storage);
-  return Complete(victim.tape.get(), victim.storage);
+  return Complete(victim.tape.get(), victim.storage, /*on_demand=*/true);
 }
 
 std::vector<PricedVictim> Residency::CheapestVictims(const Pressure& pressure) {
@@ -183,6 +189,7 @@ bool Residency::CancelPrefetch() {
         continue;
       }
       tier_->CancelRead(storage.spill.get());
+      Disturb();
       return true;
     }
   }

@@ -229,8 +229,11 @@ bool Runtime::Relieve(const Pressure& pressure) {
   was_relieved_ = true;
   if (state_ == State::kIdle) Wake();
   try {
-    const bool relieved =
-        residency_.Relieve(pressure) || weights_.Relieve(pressure);
+    bool relieved = residency_.Relieve(pressure);
+    if (!relieved && weights_.Relieve(pressure)) {
+      residency_.Disturb();
+      relieved = true;
+    }
     // With the recorder on, recipes can help.
     if (!relieved && state_ == State::kSteady) {
       if (Candidate* candidate = Followed()) candidate->unsteady = true;

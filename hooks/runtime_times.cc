@@ -88,11 +88,12 @@ void Runtime::CloseStep() {
     ++report_.steps_by_state[NameOf(state_)];
     ShowProgress(now, /*at_once=*/false);
   }
-  // What was evicted on demand was so because of where things lay: an arena
-  // would have them elsewhere.
+  // What went on demand did so because of where things lay: an arena would have
+  // them elsewhere, and so is not to be laid out for what came of it.
   const bool follows_plan =
       state_ == State::kActive || state_ == State::kSteady;
-  Device::Get().BeginStep(device_, follows_plan && !was_relieved_);
+  const bool is_disturbed = residency_.TakeDisturbed();
+  Device::Get().BeginStep(device_, follows_plan && !is_disturbed);
   RunLog::Global().BeginStep(report_.steps.count());
   step_began_ = Seconds();
   Device::Get().ResetPeak(device_);

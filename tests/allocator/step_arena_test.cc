@@ -198,6 +198,33 @@ TEST_F(StepArenaTest, WhatIsAliveWhenStepsBeginGetsARunOfItsOwn) {
   EXPECT_THAT(memory_.taken, IsEmpty());
 }
 
+// Of two blocks that are alive at once the first is away on demand while the
+// second is there, until an arena serves.
+TEST_F(StepArenaTest, WhatIsAwayForWantOfMemoryIsThereForIt) {
+  const void* const name = reinterpret_cast<const void*>(1);
+  for (int i = 0; i < 20; ++i) {
+    arena_.BeginStep(true);
+    void* first = Ask(1024);
+    const bool is_short = !arena_.HasMemory();
+    if (is_short) {
+      arena_.OnMove(first, name);
+      Free(first);
+    }
+    Free(Ask(2048));
+    if (is_short) {
+      first = reinterpret_cast<void*>(next_ += 4096);
+      arena_.OnMove(name, first);
+    }
+    Free(first);
+  }
+  const StepArena::Facts facts = arena_.facts();
+  EXPECT_EQ(facts.state, State::kServing);
+  EXPECT_EQ(facts.height, Bytes{3072});
+  EXPECT_EQ(facts.counts.planned, 2 * 14);
+  EXPECT_TRUE(facts.mismatches_by_op.empty());
+  EXPECT_EQ(facts.counts.occupied + facts.counts.fallback, 0);
+}
+
 TEST_F(StepArenaTest, OneOtherStepDoesNotMakeItLeave) {
   StepUntil(State::kServing);
   for (int i = 0; i < 5; ++i) {
