@@ -35,6 +35,17 @@ std::string Describe(const ArenaCounts& before, const ArenaCounts& now) {
                       now.skipped - before.skipped, " did not come");
 }
 
+// Those whose blocks outlive the next step's: for the allocator.
+std::vector<StepRequest> LeftOf(const std::vector<StepRequest>& step) {
+  std::vector<StepRequest> left;
+  for (const StepRequest& request : step) {
+    if (request.life > static_cast<int64_t>(step.size())) {
+      left.push_back(request);
+    }
+  }
+  return left;
+}
+
 // A plan that leaves every request to others.
 ArenaPlan NothingOf(const std::vector<StepRequest>& step) {
   PlannedPhase phase;
@@ -230,7 +241,7 @@ void StepArena::TakeOver() {
 // The plan, for runs that it takes for it.
 absl::StatusOr<ArenaPlan> StepArena::TakeMemory(std::vector<ArenaRun>* runs,
                                                 Bytes* fallback) {
-  const absl::Status holes = memory_.TakeHoles(runs);
+  const absl::Status holes = memory_.TakeHoles(LeftOf(step_), runs);
   if (!holes.ok()) return holes;
   const ArenaSpace space = SpaceOf(*runs);
   auto layout = LayOut(step_, space.Walls());

@@ -52,8 +52,9 @@ class ArenaMemory {
   virtual ~ArenaMemory() = default;
   // Both append to `runs` what they take, also where they fail after that.
   // What the allocator has and cannot give back, because of what lies beside
-  // it.
-  virtual absl::Status TakeHoles(std::vector<ArenaRun>* runs) = 0;
+  // it, but for what it needs to serve the requests `left` to it.
+  virtual absl::Status TakeHoles(absl::Span<const StepRequest> left,
+                                 std::vector<ArenaRun>* runs) = 0;
   // One run of at least so many bytes; behind TakeHoles.
   virtual absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) = 0;
   // A run for blocks of the size on that stream alone; what is queued on it may

@@ -102,7 +102,8 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
     ArenaHistory::Context context;
   };
 
-  absl::Status TakeHoles(std::vector<ArenaRun>* runs) override;
+  absl::Status TakeHoles(absl::Span<const StepRequest> left,
+                         std::vector<ArenaRun>* runs) override;
   absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) override;
   std::optional<ArenaRun> TakeFor(Bytes size, int stream) override;
   bool GiveBack(absl::Span<const ArenaRun> runs) override;

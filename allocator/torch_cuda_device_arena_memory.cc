@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "allocator/torch_cuda_books.h"
@@ -109,10 +110,23 @@ ArenaRun DeviceArena::TakeBlock(Bytes size, cudaStream_t stream) {
   return {.base = static_cast<char*>(block), .size = size};
 }
 
-absl::Status DeviceArena::TakeHoles(std::vector<ArenaRun>* runs) {
+absl::Status DeviceArena::TakeHoles(absl::Span<const StepRequest> left,
+                                    std::vector<ArenaRun>* runs) {
   if (pools_ > 0) return absl::UnavailableError("a capture is going on");
+  // In the place of the blocks of `left`, until there are no holes any more.
+  std::vector<ArenaRun> kept;
+  const auto give_back = absl::MakeCleanup([&] {
+    if (!GiveBack(kept)) runs->insert(runs->end(), kept.begin(), kept.end());
+  });
   try {
     native_.emptyCache({0, 0});
+    for (const StepRequest& request : left) {
+      const Bytes size = RoundUp(static_cast<size_t>(Count(request.size)));
+      const cudaStream_t stream = streams_[request.stream];
+      const auto wanted = CacheRequestFor(Count(size), stream);
+      if (!BooksOf(device_).FindsRoom(wanted)) continue;
+      kept.push_back(TakeBlock(size, stream));
+    }
     const auto holes = HolesIn(native_.snapshot({0, 0}, false), device_);
     for (const Hole& hole : holes) {
       runs->push_back(TakeBlock(hole.run.size, hole.stream));

@@ -26,7 +26,9 @@ constexpr int64_t kApart = 1 << 20;  // of runs
 
 class Memory final : public ArenaMemory {
  public:
-  absl::Status TakeHoles(std::vector<ArenaRun>* runs) override {
+  absl::Status TakeHoles(absl::Span<const StepRequest> left,
+                         std::vector<ArenaRun>* runs) override {
+    left_to_allocator = {left.begin(), left.end()};
     for (const Bytes size : holes) runs->push_back(Run(size));
     return failure;
   }
@@ -53,6 +55,7 @@ class Memory final : public ArenaMemory {
   absl::Status failure;  // of the holes, once they are taken
   bool may_be_given_back = true;
   std::vector<Bytes> holes;
+  std::vector<StepRequest> left_to_allocator;
   std::map<char*, Bytes> taken;
 
  private:
@@ -147,6 +150,19 @@ TEST_F(StepArenaTest, HolesAreServedFromBeforeARunOfItsOwn) {
   EXPECT_EQ(Ask(2048), kBase + 2 * kApart);
   Free(kBase + 2 * kApart);
   EXPECT_FALSE(arena_.Owns(kBase + kApart + 1024));
+}
+
+// A batch that is made while the last one is still there.
+TEST_F(StepArenaTest, WhatOutlivesTheNextStepsIsLeftToTheAllocator) {
+  void* batch = nullptr;
+  for (int i = 0; i < 20 && !arena_.HasMemory(); ++i) {
+    Step();
+    void* const next = Ask(700);
+    if (batch != nullptr) Free(batch);
+    batch = next;
+  }
+  ASSERT_THAT(memory_.left_to_allocator, SizeIs(1));
+  EXPECT_EQ(memory_.left_to_allocator[0].size, Bytes{700});
 }
 
 TEST_F(StepArenaTest, WithoutMemoryForTheRestItGivesTheHolesBack) {

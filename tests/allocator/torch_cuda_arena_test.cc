@@ -155,6 +155,27 @@ TEST_F(TorchCudaArenaTest, ItReservesWhatThePlanIsHigh) {
   EXPECT_EQ(Facts().counts.fallback + Facts().counts.strays, 0);
 }
 
+// A batch that is made while the last one is still there, beside what stays.
+TEST_F(TorchCudaArenaTest, WhatIsNotOfAStepKeepsItsHoles) {
+  Ask(-1, 9 * kMiB);
+  int batch = -2;
+  const auto step = [&] {
+    Step();
+    Ask(batch == -2 ? -3 : -2, 3 * kMiB / 2);
+    Free(std::exchange(batch, batch == -2 ? -3 : -2));
+  };
+  for (int i = 0; i < 3; ++i) step();
+  const int64_t reserved = Stats().reserved_bytes[0].current;
+  for (int i = 0; i < 20 && Facts().state != State::kServing; ++i) step();
+  ASSERT_EQ(Facts().state, State::kServing) << Facts().reason;
+  for (int i = 0; i < 6; ++i) {
+    step();
+    EXPECT_EQ(Facts().counts.strays, 0);
+    EXPECT_LE(Stats().reserved_bytes[0].current, reserved);
+    EXPECT_EQ(Stats().allocated_bytes[0].current, live_);
+  }
+}
+
 TEST_F(TorchCudaArenaTest, ASnapshotHasItsBlocksAndItsHoles) {
   StepUntilItServes();
   Ask(7, 100);
