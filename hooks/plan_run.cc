@@ -5,15 +5,6 @@
 #include "hooks/recovery.h"
 
 namespace ebbtide {
-namespace {
-
-// Ever, as far as can be known when it is saved.
-bool MayBeEvicted(const TapeStorage& storage) {
-  return storage.bytes >= LeastManaged() && !storage.external;
-}
-
-}  // namespace
-
 TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured) {
   TapePlan bound;
   bound.base = BaseTime(measured.profile);
@@ -21,15 +12,7 @@ TapePlan BindTape(const Tape& tape, const MeasuredProfile& measured) {
   for (const TapeStage& stage : tape.stages) {
     bound.needs.push_back(stage.needs);
   }
-  bound.saves = tape.saves;
-  for (SaveMark& save : bound.saves) {
-    if (save.storage < 0) continue;
-    const auto& writers = tape.storages[save.storage].writers;
-    if (!writers.empty()) save.maker = tape.ops[writers.back()].info->name;
-    if (!MayBeEvicted(tape.storages[save.storage])) {
-      save.storage = -1;
-    }
-  }
+  bound.saves = EvictableSaves(tape);
   for (const Op& op : measured.profile.ops) {
     std::vector<int>& outputs = bound.outputs.emplace_back();
     for (int value : op.outputs) outputs.push_back(measured.storages[value]);

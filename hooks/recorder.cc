@@ -155,6 +155,7 @@ bool WillBeCast(const OpInfo& info) {
 
 void ReportWrites(const at::RecordFunction& event,
                   void (TapeListener::*report)(const at::Tensor&)) {
+  if (!listener->WantsWrites()) return;
   const OpInfo* info = FindOpInfo(event);
   if (info == nullptr || !info->mutates) return;
   const auto inputs = event.inputs();
@@ -282,6 +283,8 @@ void EnableRecorder(bool enabled) {
     handle.reset();
   }
 }
+
+bool IsRecorderEnabled() { return handle.has_value(); }
 
 std::string CurrentOpName() {
   if (frame.event != nullptr) return frame.event->name();

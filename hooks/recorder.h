@@ -32,6 +32,8 @@ class TapeListener {
   virtual void OnOpEnd(Tape* tape, int op, at::TensorList outputs) = 0;
   // Recording has failed by a fault of ours.
   virtual void OnFailure(const std::string& what) = 0;
+  // Whether these two are to be told of.
+  virtual bool WantsWrites() = 0;
   // An op outside recording is about to write `tensor`.
   virtual void OnForeignWrite(const at::Tensor& tensor) = 0;
   // The same where the above, or recording, has failed.
@@ -47,6 +49,7 @@ void InstallRecorder(TapeListener* listener);
 // each thread a copy of that list whenever backward or a guard sets
 // thread-local state: 0.6 % of the instructions of a job of small ops.
 void EnableRecorder(bool enabled);
+bool IsRecorderEnabled();
 
 // The op of `tape` that this thread is inside, or -1.
 int CurrentOp(const Tape* tape);

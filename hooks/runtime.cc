@@ -153,9 +153,8 @@ void Runtime::BeginPair() {
   if (!std::exchange(has_trained_, true)) OnFirstPair();
   CloseStep();
   device_ = Device::Get().CurrentIndex();
-  const bool was_steady = steady_run_ != nullptr;
   Decide();
-  if (was_steady != (state_ == State::kSteady)) EnableRecorder(was_steady);
+  EnableRecorder(state_ != State::kSteady);
   if (MayRest(bounded) && residency_.CloseEyes()) {
     if (last_profile_ == nullptr) KeepProfile();
     tape_.reset();
@@ -165,7 +164,7 @@ void Runtime::BeginPair() {
   }
   auto tape = std::make_shared<Tape>();
   tape->device = device_;
-  if (tape_ != nullptr) tape->Reserve(*tape_);
+  if (tape_ != nullptr && state_ != State::kSteady) tape->Reserve(*tape_);
   tape_ = std::move(tape);
   residency_.Add(tape_);
   watch_.BeginPair(tape_.get(), WantsWork());
@@ -177,7 +176,8 @@ void Runtime::BeginPair() {
   foreign_saves_ = 0;
   steady_run_.reset();
   if (state_ == State::kSteady) {
-    steady_run_ = std::make_unique<SteadyRun>(followed_plan_->steady);
+    steady_run_ = std::make_unique<SteadyRun>(steady_plan_);
+    tape_->storages.reserve(steady_plan_->storages);
   }
   results_before_ = verifier_.results();
   owner_ = std::this_thread::get_id();
@@ -189,6 +189,8 @@ void Runtime::BeginPair() {
 void Runtime::BeginBackward() {
   in_backward_ = true;
   unpacking_ = nullptr;
+  // Of its ops only writes matter, to what may have been evicted.
+  if (in_pair_ && !settings_.budget) EnableRecorder(false);
   NoteCoverage();
   NoteKept();
   // What autograd holds is most here: backward only gives back.
@@ -202,7 +204,7 @@ void Runtime::BeginBackward() {
         Runtime& runtime = Runtime::Global();
         if (tape.lock() == runtime.tape_ && runtime.in_pair_) {
           runtime.complete_ = true;
-          if (RunLog::Global().IsOpen()) TagParameters();
+          if (RunLog::Global().TakesDetail()) TagParameters();
           runtime.EndPair();
         }
       });
@@ -215,6 +217,7 @@ void Runtime::EndPair() {
   RunLog::Global().EndPass();
   in_backward_ = false;
   if (steady_run_ != nullptr) EndSteadyPair();
+  if (IsManaging() && IsNextRecorded()) EnableRecorder(true);
   EndPlanRun();
   tape_->planned_instant = Tape::kNoPlan;
 }

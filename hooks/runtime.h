@@ -115,6 +115,8 @@ class Runtime final : public TapeListener {
   std::unique_ptr<WorkScope> OnOpBegin(Tape* tape, int op) override;
   void OnOpEnd(Tape* tape, int op, at::TensorList outputs) override;
   void OnFailure(const std::string& what) override { TurnOff(what); }
+  // Without a budget nothing is evicted, and nothing has to be made again.
+  bool WantsWrites() override { return settings_.budget.has_value(); }
   void OnForeignWrite(const at::Tensor& tensor) override;
   void OnUnseenWrite(const at::Tensor& tensor) override;
 
@@ -204,6 +206,12 @@ class Runtime final : public TapeListener {
   void FetchPlans();
   std::vector<KnownTape> KnownTapes() const;
   bool ChooseSteady();
+  // Whether it may, as far as the pairs before it say.
+  bool MayRestRecorder(const SignatureBook* book) const;
+  // The same as ChooseSteady, without a budget.
+  bool RestRecorder();
+  // At the end of a pair: whether the next is recorded, from its first op on.
+  bool IsNextRecorded() const;
   // The plan to be followed in the next pair like that; nullptr where demand
   // eviction was faster, which refuses its plans.
   Candidate* ChooseCandidate(SignatureBook* book);
@@ -239,6 +247,7 @@ class Runtime final : public TapeListener {
   void FillReport();
   std::string WhyNotBetter() const;
   void BeginWrites(Tape* tape, int op);
+  bool MayBeCapturing() const;
   int StorageToSave(Tape* tape, const at::Tensor& tensor) const;
   bool IsMoot(const Tape& tape, int op) const;
   bool IsToBeTried(const TapeOp& op) const;
@@ -286,7 +295,8 @@ class Runtime final : public TapeListener {
   // The last pair ran to the end of its backward, and to that of its plan.
   bool complete_ = false;
   bool as_planned_ = false;
-  // It began in the middle of a step, where that woke us.
+  // It began in the middle of a step, where that woke us or the recorder was
+  // off.
   bool is_partial_ = false;
   double step_seconds_ = 0;  // from the begin of the last pair to the next
   StepNote note_;
@@ -302,6 +312,7 @@ class Runtime final : public TapeListener {
   uint64_t followed_ = 0;    // signature that its plan, if any, is for
   double foreseen_ = 0;      // seconds of its step, by that plan
   std::shared_ptr<const TapePlan> followed_plan_;
+  std::shared_ptr<const SteadyPlan> steady_plan_;  // of the last steady pair
   bool plans_may_spill_ = true;
   uint64_t test_plans_made_ = 0;
   int64_t evictions_ = 0;  // of all pairs before the open one

@@ -2,7 +2,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 #include <vector>
 
@@ -25,6 +24,10 @@ constexpr int kOnceOnly = 64;
 // Plans that were short of memory are made anew for less: by this part of the
 // budget, each time.
 constexpr int kTightening = 32;
+
+// In a row without the recorder; then one is recorded, to see what saved
+// tensors do not show.
+constexpr int kSteadyPairs = 63;
 
 bool MayComeAgain(const SignatureBook& book, int64_t pairs) {
   const int64_t away = pairs - book.last_pair;
@@ -67,8 +70,19 @@ void Runtime::Learn() {
     book.stages = stages;
   }
   if (!settings_.budget) {
-    // Times are the least so far: later profiles are better ones.
-    if (streak_ > 1 && std::has_single_bit(++book.repeats)) TakeProfile(book);
+    if (!is_recorded) return;
+    book.keeping = MakeKeepingPlan(*tape_);
+    // Times are the least so far: later profiles are better ones. Making one
+    // takes half of what a step of small ops does, so there are few; one is the
+    // last before the recorder rests.
+    constexpr int kApart = 4;
+    const int before_rest = book.steady_after - 1;
+    if (streak_ > 1 && ++book.repeats == book.profile_due) {
+      TakeProfile(book);
+      const int due = book.profile_due * kApart;
+      book.profile_due =
+          book.repeats < before_rest ? std::min(due, before_rest) : due;
+    }
     return;
   }
   RefreshVerified();
@@ -89,7 +103,10 @@ void Runtime::Decide() {
   }
   FetchPlans();
   if (tape_ != nullptr) Learn();
-  if (!settings_.budget) return;
+  if (!settings_.budget) {
+    state_ = RestRecorder() ? State::kSteady : State::kWatch;
+    return;
+  }
   followed_ = 0;
   followed_plan_ = nullptr;
   residency_.VerifyRebuilds(settings_.verify_every > 0 &&
@@ -194,23 +211,43 @@ Candidate* Runtime::ChooseCandidate(SignatureBook* book) {
   return nullptr;
 }
 
-// Whether the next pair goes without the recorder. It has to be known before
-// it begins: where the last ones were all alike.
-bool Runtime::ChooseSteady() {
-  // Then one is recorded, to see what saved tensors do not show.
-  constexpr int kSteadyPairs = 63;
-  SignatureBook* book = books_.Find(signature_);
-  if (book == nullptr || book->plans != SignatureBook::Plans::kReady ||
-      streak_ < book->steady_after ||
-      // Nothing more of graphs that are alive could be dropped.
-      residency_.CountSavedTensors() > 0 ||
-      // Nobody would know which streams use what.
-      std::any_of(tape_->storages.begin(), tape_->storages.end(),
-                  [](const auto& s) { return s.streams.size() > 1; }) ||
-      std::exchange(steady_pairs_, steady_pairs_ + 1) >= kSteadyPairs) {
+bool Runtime::IsNextRecorded() const {
+  return state_ != State::kSteady || !as_planned_ ||
+         steady_pairs_ >= kSteadyPairs;
+}
+
+// Whether a pair may go without the recorder. It has to be known before it
+// begins: where the last ones were all alike.
+bool Runtime::MayRestRecorder(const SignatureBook* book) const {
+  return book != nullptr && streak_ >= book->steady_after &&
+         steady_pairs_ < kSteadyPairs &&
+         // Nobody would know which streams use what.
+         std::none_of(tape_->storages.begin(), tape_->storages.end(),
+                      [](const auto& s) { return s.streams.size() > 1; });
+}
+
+// What is alive comes out the same in all of them, and so do times.
+bool Runtime::RestRecorder() {
+  const SignatureBook* book = books_.Find(signature_);
+  if (!MayRestRecorder(book) || book->keeping == nullptr) {
     steady_pairs_ = 0;
     return false;
   }
+  ++steady_pairs_;
+  followed_ = signature_;
+  steady_plan_ = book->keeping;
+  return true;
+}
+
+bool Runtime::ChooseSteady() {
+  SignatureBook* book = books_.Find(signature_);
+  if (!MayRestRecorder(book) || book->plans != SignatureBook::Plans::kReady ||
+      // Nothing more of graphs that are alive could be dropped.
+      residency_.CountSavedTensors() > 0) {
+    steady_pairs_ = 0;
+    return false;
+  }
+  ++steady_pairs_;
   const Candidate* candidate = ChooseCandidate(book);
   if (candidate == nullptr || !candidate->proven || candidate->unsteady ||
       candidate->plan->steady == nullptr ||
@@ -220,6 +257,7 @@ bool Runtime::ChooseSteady() {
   }
   followed_ = signature_;
   followed_plan_ = candidate->plan;
+  steady_plan_ = followed_plan_->steady;
   LogPlan();
   foreseen_ = PredictedSeconds(*book, *followed_plan_);
   return true;

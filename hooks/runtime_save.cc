@@ -17,6 +17,16 @@
 
 namespace ebbtide {
 
+// Whether that has to be asked for the save that comes. Of an op that is being
+// recorded it was; without a budget nothing is done at what PyTorch keeps.
+bool Runtime::MayBeCapturing() const {
+  if (!Device::Get().is_async()) return false;
+  if (!in_pair_ || in_backward_) return true;
+  const bool is_left_alone = !settings_.budget && steady_run_ != nullptr &&
+                             steady_run_->ExpectsNative(saves_);
+  return !is_left_alone && CurrentOp(tape_.get()) < 0;
+}
+
 std::optional<int> Runtime::NextSave() {
   if (in_pair_ && owner_.load() != std::this_thread::get_id()) {
     ++foreign_saves_;
@@ -27,16 +37,19 @@ std::optional<int> Runtime::NextSave() {
   const RuntimeLock lock;
   const Busy busy;
   if (is_new_child_) TrainInChild();
-  if (Device::Get().is_async() && Device::Get().IsCapturing()) {
-    return std::nullopt;
-  }
+  if (MayBeCapturing() && Device::Get().IsCapturing()) return std::nullopt;
   if (state_ == State::kIdle) Wake();
   if (!IsManaging()) return std::nullopt;
-  // As in TapeFor, for the pairs that are not recorded.
+  const bool was_recording = IsRecorderEnabled();
+  // As in TapeFor, where the recorder is off.
   if (in_backward_ && torch::autograd::get_current_graph_task_id() == -1) {
     EndPair();
   }
-  if (!in_pair_) BeginPair();
+  if (!in_pair_) {
+    BeginPair();
+    // What came before this save was not seen.
+    if (!was_recording && state_ != State::kSteady) is_partial_ = true;
+  }
   // Not in a pair: the last one has put us to sleep.
   if (!in_pair_ || owner_.load() != std::this_thread::get_id()) {
     return std::nullopt;
@@ -78,7 +91,7 @@ int Runtime::StorageToSave(Tape* tape, const at::Tensor& tensor) const {
 // What the trace knows of a storage that autograd saves.
 void Runtime::LogSave(TapeStorage* storage, const at::Tensor& tensor,
                       const void* parameter) {
-  if (!RunLog::Global().IsOpen() || storage->logged != kNoBlock) return;
+  if (!RunLog::Global().TakesDetail() || storage->logged != kNoBlock) return;
   storage->logged = RunLog::Global().BlockAt(storage->data.data());
   RunLog::Global().NoteShape(storage->logged, tensor);
   RunLog::Global().NoteMaker(storage->logged, storage->maker);
@@ -148,9 +161,11 @@ c10::Storage Runtime::Fetch(const std::shared_ptr<Tape>& tape, int index) {
     residency_.SetPosition(tape.get(), tape->storages[index].packed_at);
   }
   if (tape == tape_ && in_backward_) FollowAsk(index);
-  if (RunLog::Global().IsOpen()) LogUnpack(tape->storages[index]);
+  if (RunLog::Global().TakesDetail()) LogUnpack(tape->storages[index]);
   c10::Storage bytes = residency_.Fetch(tape.get(), index);
-  if (tape == tape_ && in_backward_ && steady_run_ == nullptr) watch_.Give();
+  if (tape == tape_ && in_backward_ && steady_run_ == nullptr) {
+    watch_.Give(/*was_there=*/!settings_.budget);
+  }
   return bytes;
 }
 

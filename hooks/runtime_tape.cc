@@ -112,7 +112,7 @@ bool NeedsPreimage(const TapeOp& op) {
 }  // namespace
 
 Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
-  if (!IsManaging() || state_ == State::kSteady) return nullptr;
+  if (!IsManaging() || (state_ == State::kSteady && in_pair_)) return nullptr;
   if (in_pair_ && owner_.load() != std::this_thread::get_id()) return nullptr;
   if (Device::Get().is_async() && Device::Get().IsCapturing()) return nullptr;
   // Ops outside a graph task after a backward that never reported its end: an

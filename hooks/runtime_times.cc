@@ -91,7 +91,8 @@ void Runtime::CloseStep() {
   // What went on demand did so because of where things lay: an arena would have
   // them elsewhere, and so is not to be laid out for what came of it.
   const bool follows_plan =
-      state_ == State::kActive || state_ == State::kSteady;
+      followed_plan_ != nullptr &&
+      (state_ == State::kActive || state_ == State::kSteady);
   const bool is_disturbed = residency_.TakeDisturbed();
   Device::Get().BeginStep(device_, follows_plan && !is_disturbed);
   RunLog::Global().BeginStep(report_.steps.count());

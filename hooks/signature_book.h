@@ -14,6 +14,7 @@
 
 namespace ebbtide {
 
+struct SteadyPlan;
 struct TapePlan;
 
 // A plan, and what came of following it.
@@ -34,8 +35,9 @@ struct SignatureBook {
     kRefused,  // there is none, because of `failure`
   };
 
-  int pairs = 0;            // that were complete
-  uint64_t repeats = 0;     // of them, how many followed one of the same
+  int pairs = 0;    // that were complete
+  int repeats = 0;  // of them and recorded, how many followed one of the same
+  int profile_due = 1;      // without a budget: when a profile is written
   uint64_t successor = 0;   // signature of what came next the last time
   int64_t last_pair = 0;    // of the run
   int64_t longest_gap = 0;  // pairs from one to the next; 0: it came once
@@ -45,6 +47,8 @@ struct SignatureBook {
   // from such a pair to the next without what ebbtide did in them; nanoseconds.
   std::vector<TimeSamples> op_times;
   std::vector<TimeSamples> stage_times;
+  // Without a budget, for pairs that are not recorded.
+  std::shared_ptr<const SteadyPlan> keeping;
   int windows = 0;  // pairs whose times are those of the device's work; then
                     // no others count
   StepTimes step_times;

@@ -72,7 +72,23 @@ std::vector<Bytes> RoomByInstant(const std::vector<int>& counts,
   return room;
 }
 
+bool MayBeEvicted(const TapeStorage& storage) {
+  return storage.bytes >= LeastManaged() && !storage.external;
+}
+
 }  // namespace
+
+std::vector<SaveMark> EvictableSaves(const Tape& tape) {
+  std::vector<SaveMark> saves = tape.saves;
+  for (SaveMark& save : saves) {
+    if (save.storage < 0) continue;
+    const TapeStorage& storage = tape.storages[save.storage];
+    const auto& writers = storage.writers;
+    if (!writers.empty()) save.maker = tape.ops[writers.back()].info->name;
+    if (!MayBeEvicted(storage)) save.storage = -1;
+  }
+  return saves;
+}
 
 std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
     std::vector<SaveMark> saves, const MeasuredProfile& measured,
@@ -80,6 +96,7 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
   if (Contains(plan, Action::Do::kRecompute)) return nullptr;
   auto steady = std::make_shared<SteadyPlan>();
   const absl::flat_hash_map<int, int> numbers = Renumber(&saves);
+  steady->storages = numbers.size();
   steady->saves = std::move(saves);
   const std::vector<int> counts =
       CountInstants(steady->saves, numbers, measured);
@@ -122,6 +139,22 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
                    [](const auto& a, const auto& b) {
                      return a.before_save < b.before_save;
                    });
+  return steady;
+}
+
+std::shared_ptr<const SteadyPlan> MakeKeepingPlan(const Tape& tape) {
+  std::vector<SaveMark> saves = EvictableSaves(tape);
+  const auto is_seen = [](const SaveMark& save) { return save.storage >= 0; };
+  if (std::none_of(saves.begin(), saves.end(), is_seen)) {
+    const auto last =
+        std::find_if(tape.saves.rbegin(), tape.saves.rend(), is_seen);
+    if (last == tape.saves.rend()) return nullptr;
+    saves[tape.saves.rend() - last - 1].storage = last->storage;
+  }
+  auto steady = std::make_shared<SteadyPlan>();
+  steady->storages = Renumber(&saves).size();
+  steady->room.assign(saves.size() + 1, kNoBudget);
+  steady->saves = std::move(saves);
   return steady;
 }
 

@@ -29,6 +29,7 @@ struct SteadyPlan {
   // Saves of the recorded pair by position. `storage` is renumbered in the
   // order in which evictable storages are first saved; -1: left to PyTorch.
   std::vector<SaveMark> saves;
+  size_t storages = 0;  // of those, how many
   struct Spill {
     int before_save = 0;  // the script has let go of it by then
     int storage = 0;      // as in `saves`
@@ -42,11 +43,19 @@ struct SteadyPlan {
   std::vector<std::vector<int>> restores;
 };
 
+// The saves of a tape, with -1 for the storages that are left to PyTorch: those
+// that are never evicted, as far as can be known when they are saved.
+std::vector<SaveMark> EvictableSaves(const Tape& tape);
+
 // From a plan and the tape it was made for; nullptr where the plan recomputes.
-// `saves`: of that tape, without those that are left to PyTorch (storage -1).
+// `saves`: EvictableSaves of that tape.
 std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
     std::vector<SaveMark> saves, const MeasuredProfile& measured,
     const Plan& plan, const Simulation& simulation);
+
+// For pairs like that of `tape` in which nothing moves; nullptr where none of
+// its saves can be seen, which tell that there is a backward.
+std::shared_ptr<const SteadyPlan> MakeKeepingPlan(const Tape& tape);
 
 // One pair in the steady state. Used by the thread that owns the pair.
 class SteadyRun {
@@ -72,6 +81,11 @@ class SteadyRun {
            plan_->spills[next_spill_].before_save <= position;
   }
   const SteadyPlan::Spill& NextSpill() { return plan_->spills[next_spill_++]; }
+  // Whether the save at `position` is to be PyTorch's, should it be as planned.
+  bool ExpectsNative(int position) const {
+    return !diverged_ && position < static_cast<int>(plan_->saves.size()) &&
+           plan_->saves[position].storage < 0;
+  }
   bool diverged() const { return diverged_; }
   // Saves so far and, in backward, stages. Tape::kNoPlan once it has diverged.
   int instant() const { return diverged_ ? Tape::kNoPlan : instant_; }

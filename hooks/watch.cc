@@ -94,6 +94,7 @@ void Watch::CloseStage() {
 int Watch::Ask(int storage, const torch::autograd::Node* node) {
   if (tape_->stages.empty() || tape_->stages.back().node != node) {
     CloseStage();
+    awaits_first_ = true;
     TapeStage& stage = tape_->stages.emplace_back();
     stage.node = node;
     stage.name = node == nullptr ? "outside backward" : node->name();

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "hooks/kernel_times.h"
@@ -38,8 +39,12 @@ class Watch {
   void EndOp(int op);
   // A saved tensor of the tape is asked for. Returns the stage it belongs to.
   int Ask(int storage, const torch::autograd::Node* node);
-  // It was given. What it took to bring it back is not the stage's.
-  void Give() { queued_.Begin(); }
+  // It was given. What it took to bring it back is not the stage's; that is
+  // nothing where it `was_there`.
+  void Give(bool was_there) {
+    const bool is_first = std::exchange(awaits_first_, false);
+    if (is_first || !was_there) queued_.Begin();
+  }
   void EndBackward();
   // The next pair begins: what was measured in between is the tail.
   void EndStep();
@@ -71,6 +76,7 @@ class Watch {
   std::vector<int> held_;       // storages that somebody else may hold
   int seen_ = 0;                // storages looked at for `held_`
   int name_ = RunLog::kNoName;  // of the op or stage, in the trace
+  bool awaits_first_ = false;   // the open stage, what it has asked for first
   int64_t began_ = 0;
   double own_ = 0;
   Bytes other_{};

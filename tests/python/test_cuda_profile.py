@@ -162,3 +162,19 @@ def test_the_trace_of_torchs_profiler_stays_complete(when: str) -> None:
     done = start("cuda_profiler.py", when, **CUPTI)
     assert done.stdout == plain(when).stdout
     assert "torch.profiler" in refused(done)
+
+
+def test_no_callback_stays_where_nothing_is_watched() -> None:
+    found = json.loads(start("callbacks.py", "12", **CUPTI).stdout)
+    assert found["loss"] == json.loads(start("callbacks.py", "12").stdout)["loss"]
+    # Eight steps are recorded. That the next is not is known where it begins.
+    assert [seen for seen, _ in found["inside"]] == [True] * 8 + [False] * 4
+    assert [kinds > 0 for _, kinds in found["inside"]] == [True] * 8 + [False] * 4
+    assert found["observed"] == [True] * 9 + [False] * 3
+    assert [kinds > 0 for kinds in found["kinds"]] == [False] + [True] * 8 + [False] * 3
+
+
+def test_no_callback_stays_where_the_job_fits_its_budget() -> None:
+    found = json.loads(start("callbacks.py", "6", EBBTIDE_BUDGET="1GiB").stdout)
+    assert found["observed"][:2] == [True] * 2
+    assert found["observed"][-2:] == [False] * 2

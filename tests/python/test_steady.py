@@ -10,6 +10,7 @@ CASES = [
     for name, value in vars(steady).items()
     if callable(value)
     and getattr(value, "__annotations__", {}).keys() == {"t", "return"}
+    and name != "nothing_large_is_saved"  # nor evicted
 ]
 
 
@@ -41,6 +42,28 @@ def test_plans_are_priced_anew_as_steps_repeat(zygote: Zygote) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_any_doubt_keeps(zygote: Zygote, case: str) -> None:
     steadily(zygote, case)
+
+
+# Eight in a row are recorded, and one in 64 from then on.
+RECORDED_FIRST = 8
+
+
+@pytest.mark.parametrize("case", [*CASES, "nothing_large_is_saved"])
+def test_a_recorder_without_a_budget_rests_too(zygote: Zygote, case: str) -> None:
+    done = zygote.same(f"steady.{case}", {"EBBTIDE_RECORD": "/dev/null"})
+    assert done.steps("watch") >= RECORDED_FIRST
+    assert done.steps("steady") > 0, done.report
+
+
+def test_a_step_recorded_after_a_rest_is_recorded_whole(zygote: Zygote) -> None:
+    # It began at its first save, lacked the ops before it, and was taken for a step
+    # of another kind.
+    case = "steady.many_steps_the_same"
+    done = zygote.same(case, {"EBBTIDE_RECORD": "/dev/null"})
+    assert done.report["signatures"]["remembered"] == 1
+    # The last one is not over.
+    assert done.steps("watch") == RECORDED_FIRST + 1, done.report
+    assert done.steps("steady") == steady.MANY_STEPS - 1 - RECORDED_FIRST - 1
 
 
 def test_plans_know_how_much_the_spill_file_holds(zygote: Zygote) -> None:

@@ -17,6 +17,7 @@ from programs.trial import Trial, data, in_thread, leaf
 
 UNUSUAL = 14
 STEPS = 18
+MANY_STEPS = 80
 
 
 def opaque(h: Tensor) -> Tensor:
@@ -32,6 +33,7 @@ def train(
     t: Trial,
     forward: Callable[[int, Tensor, list[Tensor]], Tensor],
     before: Callable[[int, Tensor, list[Tensor]], None] = lambda *_: None,
+    steps: int = STEPS,
 ) -> None:
     weights = [leaf(256, 256, seed=i, low=-0.1, high=0.1) for i in range(6)]
     x = data(640, 256)
@@ -40,7 +42,7 @@ def train(
         before(step, opaque(x + step), weights)
         return forward(step, opaque(x + step), weights)
 
-    t.train(weights, step_of, steps=STEPS)
+    t.train(weights, step_of, steps=steps)
 
 
 def stacked(x: Tensor, weights: list[Tensor]) -> Tensor:
@@ -103,6 +105,16 @@ def pair_ended_by_another_thread(t: Trial) -> None:
 
 def every_step_the_same(t: Trial) -> None:
     train(t, usual)
+
+
+def many_steps_the_same(t: Trial) -> None:
+    train(t, usual, steps=MANY_STEPS)
+
+
+def nothing_large_is_saved(t: Trial) -> None:
+    weight = leaf(8, 8, seed=1)
+    x = data(4, 8)
+    t.train([weight], lambda _: (x @ weight).sigmoid().mean(), steps=STEPS)
 
 
 def a_shorter_batch(t: Trial) -> None:
