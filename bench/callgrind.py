@@ -25,16 +25,23 @@ Counts = dict[str, int]  # instructions by object file
 
 
 def run(
-    child: Path, arguments: Sequence[str], environment: Mapping[str, str], output: Path
+    child: Path,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    output: Path,
+    *,
+    threads_apart: bool = True,
 ) -> Any:
     """Counts a program that takes MARKS among its arguments; returns what it printed.
 
-    Each thread has its own files, named after `output`.
+    Files are named after `output`. Where threads are counted apart each has its own,
+    and a dump holds those of the thread that asked for it alone.
     """
+    apart = "yes" if threads_apart else "no"
     done = subprocess.run(
         [
             *COMMAND,
-            *("--separate-threads=yes", f"--callgrind-out-file={output}"),
+            *(f"--separate-threads={apart}", f"--callgrind-out-file={output}"),
             *(str(harness.PYTHON), str(child), *arguments),
         ],
         env={
@@ -118,15 +125,20 @@ def beneath(file: Path, prefix: str) -> int:
     return total
 
 
-def dumped(output: Path) -> dict[str, Counts]:
-    """The first thread's counts of every dump of a run, by the dump's name.
+def dumps(output: Path, ending: str) -> dict[str, Path]:
+    """The files of a run's dumps by their names; `output` as in run().
 
-    `output` is what --callgrind-out-file named, with --separate-threads=yes.
+    `ending`: of the first thread, "-01", or of all of them together, "".
     """
-    named: dict[str, Counts] = {}
-    for file in sorted(output.parent.glob(f"{output.name}.*-01")):
+    named: dict[str, Path] = {}
+    for file in sorted(output.parent.glob(f"{output.name}.*[0-9]{ending}")):
         text = file.read_text(errors="replace")
         name = re.search(r"^desc: Trigger: Client Request: (.*)$", text, re.M)
         if name is not None:
-            named[name[1]] = counted(file)
+            named[name[1]] = file
     return named
+
+
+def dumped(output: Path) -> dict[str, Counts]:
+    """The first thread's counts of every dump of a run, by the dump's name."""
+    return {name: counted(file) for name, file in dumps(output, "-01").items()}

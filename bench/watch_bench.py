@@ -1,11 +1,15 @@
 """What watching costs a step on CUDA, in instructions of the host: `./dev bench watch`.
 
 Counted by valgrind's callgrind on the simulated device (tests/cudasim), all threads,
-for the same steps three times: unmanaged, watched with events around ops, and with
-CUPTI as well. What is beneath calls into the simulator is left out: it stands for the
-driver and for CUPTI. Of the interpreter's those above the unmanaged run are, too
-(bench/callgrind.py says why). Watched steps are recorded ones (EBBTIDE_RECORD), between
-two profiles.
+for the same steps: unmanaged, watched with events around ops, with CUPTI as well, and
+with events and a trace (whose own limit is in bench/timeline_bench.py). What is beneath
+calls into the simulator is left out: it stands for the driver and for CUPTI. Of the
+interpreter's those above the unmanaged run are, too (bench/callgrind.py says why).
+
+Watched means recorded without a budget (EBBTIDE_RECORD). Steps that are alike are not
+all recorded, so what is judged is the mean of the first steps of a kind, three rounds of
+64, the first of all and the making of profiles included: later rounds cost less. What
+one costs that is recorded, and one that is not, stands beside it.
 """
 
 import concurrent.futures
@@ -13,7 +17,6 @@ import dataclasses
 import os
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,24 +28,33 @@ CHILD = harness.ROOT / "bench" / "watch_child.py"
 FACE = harness.ROOT / "tests" / "cudasim"
 SECTION = "Cost of watching on CUDA"
 SEED = 1
-STEPS = 2  # of watch_child.py
-EVENTS = {"EBBTIDE_RECORD": "/dev/null"}
+STRETCHES = {"window": 192, "recorded": 2, "between": 2}  # steps, of watch_child.py
+# Of a file that is full from the start on only steps and peaks are written.
+EVENTS = {"EBBTIDE_RECORD": "/dev/null,max=4KiB"}
 WAYS: dict[str, dict[str, str]] = {
     "unmanaged": {},
     "events": EVENTS,
     "CUPTI": EVENTS | {"EBBTIDE_CUPTI": "1"},
+    "trace": {"EBBTIDE_RECORD": "/dev/null"},
 }
-# Shares of the unmanaged step that may be added: by events, and by CUPTI to that.
+# What each is compared with, and the share of the unmanaged step that it may add.
+AGAINST = {"events": "unmanaged", "CUPTI": "events", "trace": "events"}
 MOST = {"events": 0.10, "CUPTI": 0.03}
 
 
 @dataclasses.dataclass
 class Row:
-    """The instructions of a step, and by how much they are above the row before."""
+    """The instructions of a step, and how many more than AGAINST.
+
+    As a share of the unmanaged ones: in the mean of the first steps of a kind, in one
+    that is recorded, and in one that is not.
+    """
 
     way: str
     instructions: float
-    added: float = 0  # a share of the unmanaged ones
+    added: float = 0
+    recorded: float = 0
+    between: float = 0
 
     def complaints(self) -> Iterator[str]:
         most = MOST.get(self.way)
@@ -67,18 +79,8 @@ class Taken:
         return callgrind.outside(self.counts) - self.simulated
 
 
-def of_all_threads(output: Path) -> Taken:
-    """What the dumps by the client's request hold together; each thread has one."""
-    counts: Counter[str] = Counter()
-    simulated = 0
-    for file in sorted(output.parent.glob(f"{output.name}.*-*")):
-        if "desc: Trigger: Client Request: steps" in file.read_text(errors="replace"):
-            counts.update(callgrind.counted(file))
-            simulated += callgrind.beneath(file, "cudasim_")
-    return Taken(dict(counts), simulated)
-
-
-def run(way: str) -> Taken:
+def run(way: str) -> dict[str, Taken]:
+    """What was counted of each stretch."""
     harness.progress(way)
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out"
@@ -89,29 +91,43 @@ def run(way: str) -> Taken:
             "CUDASIM_MEM": "2G",
             **WAYS[way],
         }
-        said = callgrind.run(CHILD, [str(callgrind.MARKS)], environment, output)
-        if way == "CUPTI" and (said["refused"] or said["windows"] < STEPS):
+        arguments = [str(callgrind.MARKS)]
+        said = callgrind.run(CHILD, arguments, environment, output, threads_apart=False)
+        if way == "CUPTI" and (said["refused"] or not said["windows"]):
             raise harness.JobError(f"{CHILD.name}: CUPTI was refused: {said}")
-        return of_all_threads(output)
+        return {
+            name: Taken(callgrind.counted(file), callgrind.beneath(file, "cudasim_"))
+            for name, file in callgrind.dumps(output, "").items()
+        }
 
 
-def rows(taken: dict[str, Taken]) -> Iterator[Row]:
-    before = taken["unmanaged"]
-    step = before.host / STEPS
-    total = step
-    yield Row("unmanaged", step)
-    for way in list(WAYS)[1:]:
-        now = taken[way]
-        extra = (now.outside - before.outside) / STEPS
-        total += extra
-        yield Row(way, total, extra / step)
-        before = now
+def rows(taken: dict[str, dict[str, Taken]]) -> Iterator[Row]:
+    bare = {name: taken["unmanaged"][name].host for name in STRETCHES}
+    total = {"unmanaged": bare["window"]}
+    yield Row("unmanaged", bare["window"] / STRETCHES["window"])
+    for way, other in AGAINST.items():
+        extra = {
+            name: taken[way][name].outside - taken[other][name].outside
+            for name in STRETCHES
+        }
+        total[way] = total[other] + extra["window"]
+        yield Row(
+            way,
+            total[way] / STRETCHES["window"],
+            added=extra["window"] / bare["window"],
+            recorded=extra["recorded"] / bare["recorded"],
+            between=extra["between"] / bare["between"],
+        )
 
 
 def show(figures: list[Row]) -> str:
-    header = ["way", "instructions a step", "added %"]
+    header = ["way", "instructions a step", "added %", "recorded %", "between %"]
     body = [
-        [row.way, f"{row.instructions:.0f}", f"{100 * row.added:+.1f}"]
+        [
+            row.way,
+            f"{row.instructions:.0f}",
+            *(f"{100 * x:+.1f}" for x in (row.added, row.recorded, row.between)),
+        ]
         for row in figures
     ]
     return harness.table([header, *body])

@@ -2,8 +2,11 @@
 
     valgrind --tool=callgrind --instr-atstart=no python bench/watch_child.py MARKS
 
-STEPS steps are counted, in which ebbtide, if it is there, records the ops. Prints as
-JSON how many windows of CUPTI ended among them, and why there were none.
+Three stretches, each of steps of a kind that was not seen before: the first WINDOW of
+one, then FEW more of it, and FEW of another early on, between two profiles. Where
+ebbtide only records, the second are among those that are not recorded, and the third
+among those that are. Prints as JSON how many windows of CUPTI ended in all, why there
+were none, and how many steps of which state there were.
 """
 
 import cudasim  # isort: skip  # before torch
@@ -17,9 +20,11 @@ from torch import Tensor, nn
 
 import ebbtide
 
-# Between two profiles, which are written at the 5th and the 9th step, and with the
-# settling ones no more than a signature has windows.
-SETTLE, STEPS = 6, 2
+WINDOW, FEW = 192, 2
+STRETCHES = {"window": WINDOW, "between": FEW, "recorded": FEW}
+# The profiles of a kind are written at its 3rd, 6th, 9th and 30th recorded step; the first
+# of another kind is not recorded.
+SETTLE, EARLY = 4, 7
 WIDTH, LAYERS, BATCH = 128, 6, 32
 
 
@@ -37,34 +42,42 @@ class Block(nn.Module):
         return x + nn.functional.dropout(self.narrow(wide), 0.1)
 
 
-def windows() -> dict[str, object]:
-    cupti = ebbtide.report().get("cupti") or {}
-    return {name: cupti.get(name) for name in ("windows", "refused")}
+def report() -> dict[str, object]:
+    known = ebbtide.report()
+    cupti = known.get("cupti") or {}
+    found = {name: cupti.get(name) for name in ("windows", "refused")}
+    return found | {"steps": known.get("steps_by_state")}
 
 
 def main() -> None:
     cudasim.set_schedule("late")
     model = nn.Sequential(*[Block() for _ in range(LAYERS)]).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
-    batch = torch.randn(BATCH, WIDTH, device="cuda")
+    batches = [torch.randn(BATCH + i, WIDTH, device="cuda") for i in range(3)]
 
-    def step() -> None:
-        optimizer.zero_grad()
-        model(batch).square().mean().backward()
-        optimizer.step()
+    def train(batch: Tensor, steps: int) -> None:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            model(batch).square().mean().backward()
+            optimizer.step()
 
-    for _ in range(SETTLE):
-        step()
     marks = ctypes.CDLL(sys.argv[1])
     marks.DumpCounts.argtypes = [ctypes.c_char_p]
+
+    def count(name: str, batch: Tensor) -> None:
+        marks.BeginCounting()
+        train(batch, STRETCHES[name])
+        marks.EndCounting()
+        marks.DumpCounts(name.encode())
+
+    train(batches[0], SETTLE)
     gc.collect()
-    gc.disable()  # a collection would fall into any window by chance
-    marks.BeginCounting()
-    for _ in range(STEPS):
-        step()
-    marks.EndCounting()
-    marks.DumpCounts(b"steps")
-    print(json.dumps(windows()))
+    gc.disable()  # a collection would fall into any stretch by chance
+    count("window", batches[1])
+    count("between", batches[1])
+    train(batches[2], EARLY)
+    count("recorded", batches[2])
+    print(json.dumps(report()))
 
 
 if __name__ == "__main__":
