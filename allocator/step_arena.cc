@@ -1,6 +1,8 @@
 #include "allocator/step_arena.h"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -62,13 +64,19 @@ ArenaSpace SpaceOf(const std::vector<ArenaRun>& runs) {
   return space;
 }
 
-// Of a plan's height what is not walls.
-Bytes WithoutWalls(Bytes height, const ArenaSpace& space) {
-  int64_t walls = 0;
-  for (const int64_t wall : space.Walls()) {
-    if (wall < Count(height)) ++walls;
+// Of the runs, what lies below the highest slot in each.
+Bytes FilledBy(const ArenaPlan& plan, const ArenaSpace& space) {
+  const std::vector<int64_t> walls = space.Walls();
+  std::vector<Bytes> filled(walls.size());
+  for (const ArenaPlan::Slot& slot : plan.slots()) {
+    if (slot.offset == kUnplaced) continue;
+    const auto wall = std::upper_bound(walls.begin(), walls.end(), slot.offset);
+    const int64_t begin =
+        wall == walls.begin() ? 0 : *std::prev(wall) + kArenaGrain;
+    Bytes& end = filled[wall - walls.begin()];
+    end = std::max(end, Bytes{slot.end - begin});
   }
-  return height - Bytes{walls * kArenaGrain};
+  return std::accumulate(filled.begin(), filled.end(), Bytes{});
 }
 
 Bytes FallbackFor(Bytes height) {
@@ -224,7 +232,8 @@ void StepArena::TakeOver() {
   const ArenaSpace space = SpaceOf(runs);
   {
     std::lock_guard lock(mutex_);
-    facts_.height = WithoutWalls(plan->height(), space);
+    facts_.height = FilledBy(*plan, space);
+    facts_.unfilled = space.size() - facts_.height;
     facts_.carried = 0;
     facts_.carried_bytes = Bytes{};
   }

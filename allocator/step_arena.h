@@ -76,14 +76,18 @@ class StepArena {
 
   struct Facts {
     State state = State::kRecording;
-    Bytes height{};  // of the last layout, without walls; 0: there was none
-    Bytes bound{};   // that no layout is below
-    Bytes size{};    // of the memory that it has now
-    int runs = 0;    // that this is in
-    // Of those, what is alive when steps begin.
+    // Of the last layout, up to the highest slot in each run; 0: there was
+    // none.
+    Bytes height{};
+    Bytes bound{};  // that no layout is below
+    Bytes size{};   // of the memory that it has now
+    int runs = 0;   // that this is in
+    // Of those, above the highest slot: in holes, what nothing fits into.
+    Bytes unfilled{};
+    // Of the runs, what is alive when steps begin.
     int carried = 0;
     Bytes carried_bytes{};
-    // What the allocator had beside this when the second step began that it
+    // What the allocator had beside this when the third step began that it
     // served: of its memory, and of that what was alive. Its owner knows.
     Bytes beside{};
     Bytes beside_alive{};

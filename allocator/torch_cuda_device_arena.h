@@ -111,6 +111,7 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   absl::Status RunBehind(int slot, int stream) override;
   absl::Status RunBehindAll(int stream) override;
 
+  void EmptyCache();
   static bool IsOfBlock(const TraceEntry& entry);
   ArenaRun TakeBlock(Bytes size, cudaStream_t stream);
   void* Book(void* block, size_t size, c10::cuda::CUDAStream stream);

@@ -88,6 +88,15 @@ bool DeviceArena::IsOfMemory(const TraceEntry& entry) {
                                             : memory_block == entry.addr_;
 }
 
+void DeviceArena::EmptyCache() {
+  if (pools_ > 0) return;
+  try {
+    native_.emptyCache({0, 0});
+  } catch (const c10::Error&) {
+    // Nothing is lost, and what is wrong shows at the program's next call.
+  }
+}
+
 // A byte less than the block has: no request of a program for tensors is told
 // as such a one in traces. Throws as the native allocator does.
 ArenaRun DeviceArena::TakeBlock(Bytes size, cudaStream_t stream) {

@@ -143,7 +143,8 @@ TEST_F(StepArenaTest, HolesAreServedFromBeforeARunOfItsOwn) {
                   Pair(kBase + 2 * kApart, Bytes{2048})));
   EXPECT_EQ(arena_.facts().runs, 3);
   EXPECT_EQ(arena_.facts().size, Bytes{512 + 1024 + 2048});
-  EXPECT_EQ(arena_.facts().height, Bytes{512 + 1024 + 2048});
+  EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
+  EXPECT_EQ(arena_.facts().unfilled, Bytes{512}) << "nothing fits into it";
   arena_.BeginStep(true);
   EXPECT_EQ(Ask(1024), kBase + kApart);
   Free(kBase + kApart);
