@@ -24,6 +24,7 @@ def main() -> None:
     p.add_argument("--steps", type=int, default=6)
     p.add_argument("--dropout", type=float, default=0.1)
     p.add_argument("--share", type=float, help="the partitioner's budget")
+    p.add_argument("--saved", action="store_true", help="prints the bytes, too")
     args = p.parse_args()
     if args.share is not None:
         config.activation_memory_budget = args.share
@@ -45,6 +46,9 @@ def main() -> None:
         rows = shape.batch if step < args.steps - 1 else shape.batch - 4
         tokens = torch.randint(256, (rows, shape.length + 1))
         loss = model(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
+        if args.saved:
+            graph = loss.grad_fn
+            print("saved", sum(tensor.nbytes for tensor in graph.saved_tensors))
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
