@@ -1,7 +1,8 @@
 """A GPT that several ranks train together, in one of many ways; for torchrun.
 
 It knows nothing of ebbtide. Each rank writes FOLDER/rankN.json: losses, a digest of
-its part of parameters and optimizer state, and the times of its steps.
+its part of parameters and optimizer state, and the times of its steps: by the wall,
+and of the CPU in the thread that trains.
 """
 
 import argparse
@@ -111,9 +112,9 @@ def train(args: argparse.Namespace) -> None:
     else:
         optimizer = torch.optim.AdamW(trained.parameters(), lr=1e-3)
     torch.manual_seed(1 if args.way == "tp" else rank)
-    losses, seconds = [], []
+    losses, seconds, cpu = [], [], []
     for step in range(args.steps):
-        began = time.perf_counter()
+        began, cpu_began = time.perf_counter(), time.thread_time()
         if step == args.dies_at and rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         for part in range(args.accumulate):
@@ -129,6 +130,7 @@ def train(args: argparse.Namespace) -> None:
         optimizer.step()
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - began)
+        cpu.append(time.thread_time() - cpu_began)
     result = {
         "losses": losses,
         "parameters": digest_of(dict(trained.named_parameters())),
@@ -138,6 +140,7 @@ def train(args: argparse.Namespace) -> None:
             else optimizer.optim.state_dict()["state"]
         ),
         "seconds": seconds,
+        "cpu": cpu,
     }
     Path(args.folder, f"rank{rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()
