@@ -37,17 +37,6 @@ std::string Describe(const ArenaCounts& before, const ArenaCounts& now) {
                       now.skipped - before.skipped, " did not come");
 }
 
-// Those whose blocks outlive the next step's: for the allocator.
-std::vector<StepRequest> LeftOf(const std::vector<StepRequest>& step) {
-  std::vector<StepRequest> left;
-  for (const StepRequest& request : step) {
-    if (request.life > static_cast<int64_t>(step.size())) {
-      left.push_back(request);
-    }
-  }
-  return left;
-}
-
 // A plan that leaves every request to others.
 ArenaPlan NothingOf(const std::vector<StepRequest>& step) {
   PlannedPhase phase;

@@ -125,4 +125,14 @@ absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
   return layout;
 }
 
+std::vector<StepRequest> LeftOf(const std::vector<StepRequest>& step) {
+  std::vector<StepRequest> left;
+  for (const StepRequest& request : step) {
+    if (request.life > static_cast<int64_t>(step.size())) {
+      left.push_back(request);
+    }
+  }
+  return left;
+}
+
 }  // namespace ebbtide

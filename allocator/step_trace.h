@@ -78,6 +78,9 @@ struct StepLayout {
 absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
                                   absl::Span<const int64_t> walls = {});
 
+// Those of a step whose blocks outlive the next step's: for the allocator.
+std::vector<StepRequest> LeftOf(const std::vector<StepRequest>& step);
+
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_ALLOCATOR_STEP_TRACE_H_

@@ -333,25 +333,6 @@ std::optional<StepArena::Facts> CudaAllocator::ArenaOf(DeviceIndex device) {
   return ours.load()->arenas().FactsOf(device);
 }
 
-const void* CudaAllocator::SetAside(DeviceIndex device, const void* block) {
-  if (ours == nullptr) return nullptr;
-  return ours.load()->arenas().SetAside(device, block);
-}
-
-void CudaAllocator::Return(DeviceIndex device, const void* name,
-                           const void* block) {
-  if (name != nullptr) ours.load()->arenas().Return(device, name, block);
-}
-
-void CudaAllocator::Forget(DeviceIndex device, const void* name) {
-  if (name != nullptr) ours.load()->arenas().Forget(device, name);
-}
-
-CudaAllocator::Unseen::Unseen(bool is_unseen)
-    : outer_(ArenaCudaAllocator::ExchangeUnseen(is_unseen)) {}
-
-CudaAllocator::Unseen::~Unseen() { ArenaCudaAllocator::ExchangeUnseen(outer_); }
-
 bool CudaAllocator::IsInPlace() {
   return ours != nullptr && native::get() == ours;
 }

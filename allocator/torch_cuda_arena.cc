@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "allocator/cuda_api.h"
+#include "allocator/torch_cuda_allocator.h"
 
 namespace ebbtide {
 namespace {
@@ -309,5 +310,24 @@ void ArenaCudaAllocator::annotateMemory(const void* block,
   if (!Owns(block)) inner().annotateMemory(block, what);
 }
 #endif
+
+const void* CudaAllocator::SetAside(DeviceIndex device, const void* block) {
+  ArenaCudaAllocator* const arenas = the_one;
+  return arenas == nullptr ? nullptr : arenas->SetAside(device, block);
+}
+
+void CudaAllocator::Return(DeviceIndex device, const void* name,
+                           const void* block) {
+  if (name != nullptr) the_one.load()->Return(device, name, block);
+}
+
+void CudaAllocator::Forget(DeviceIndex device, const void* name) {
+  if (name != nullptr) the_one.load()->Forget(device, name);
+}
+
+CudaAllocator::Unseen::Unseen(bool is_unseen)
+    : outer_(ArenaCudaAllocator::ExchangeUnseen(is_unseen)) {}
+
+CudaAllocator::Unseen::~Unseen() { ArenaCudaAllocator::ExchangeUnseen(outer_); }
 
 }  // namespace ebbtide

@@ -7,9 +7,9 @@ calls into the simulator is left out: it stands for the driver and for CUPTI. Of
 interpreter's those above the unmanaged run are, too (bench/callgrind.py says why).
 
 Watched means recorded without a budget (EBBTIDE_RECORD). Steps that are alike are not
-all recorded, so what is judged is the mean of the first steps of a kind, three rounds of
-64, the first of all and the making of profiles included: later rounds cost less. What
-one costs that is recorded, and one that is not, stands beside it.
+all recorded, so what is judged is the mean of the first steps of a kind, three rounds
+of 64, the first of all and the making of profiles included: later rounds cost less.
+What one costs that is recorded, and one that is not, stands beside it.
 """
 
 import concurrent.futures

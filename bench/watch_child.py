@@ -22,8 +22,8 @@ import ebbtide
 
 WINDOW, FEW = 192, 2
 STRETCHES = {"window": WINDOW, "between": FEW, "recorded": FEW}
-# The profiles of a kind are written at its 3rd, 6th, 9th and 30th recorded step; the first
-# of another kind is not recorded.
+# The profiles of a kind are written at its 3rd, 6th, 9th and 30th recorded step; the
+# first of another kind is not recorded.
 SETTLE, EARLY = 4, 7
 WIDTH, LAYERS, BATCH = 128, 6, 32
 
