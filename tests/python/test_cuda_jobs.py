@@ -33,7 +33,7 @@ JOBS = {
 }
 # Long enough for a plan to be settled on, and for an arena to follow it.
 STEADY = {
-    "gpt": ("--size", "small", "--batch", "16", "--steps", "40"),
+    "gpt": ("--size", "small", "--batch", "16", "--steps", "64"),
     "resnet": ("--size", "full", "--steps", "30"),
     "unet": ("--size", "full", "--steps", "56"),
     "encdec": ("--size", "full", "--steps", "44"),

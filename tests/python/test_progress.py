@@ -123,7 +123,10 @@ def test_a_row_on_a_terminal_leaves_the_programs_lines_alone() -> None:
         terminal.write(part)
         if terminal.bottom != ROWS - 1:
             assert "line" not in "".join(terminal.screen[ROWS - 1])
-    lines = [line for line in terminal.lines() if line]
+    # On a busy machine a plan may measure slower than none, which is told.
+    dropped = "ebbtide: the plan was slower than evicting"
+    shown = [line for line in terminal.lines() if line]
+    lines = [line for line in shown if not line.startswith(dropped)]
     assert lines[:24] == [f"line {i} of the program, as it is" for i in range(24)]
     assert lines[24].startswith("ebbtide: peak ")
     # The row is given back.
