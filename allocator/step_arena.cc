@@ -1,8 +1,6 @@
 #include "allocator/step_arena.h"
 
 #include <algorithm>
-#include <iterator>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -53,19 +51,13 @@ ArenaSpace SpaceOf(const std::vector<ArenaRun>& runs) {
   return space;
 }
 
-// Of the runs, what lies below the highest slot in each.
-Bytes FilledBy(const ArenaPlan& plan, const ArenaSpace& space) {
-  const std::vector<int64_t> walls = space.Walls();
-  std::vector<Bytes> filled(walls.size());
-  for (const ArenaPlan::Slot& slot : plan.slots()) {
-    if (slot.offset == kUnplaced) continue;
-    const auto wall = std::upper_bound(walls.begin(), walls.end(), slot.offset);
-    const int64_t begin =
-        wall == walls.begin() ? 0 : *std::prev(wall) + kArenaGrain;
-    Bytes& end = filled[wall - walls.begin()];
-    end = std::max(end, Bytes{slot.end - begin});
+// Of a plan's height what is not walls.
+Bytes WithoutWalls(Bytes height, const ArenaSpace& space) {
+  int64_t walls = 0;
+  for (const int64_t wall : space.Walls()) {
+    if (wall < Count(height)) ++walls;
   }
-  return std::accumulate(filled.begin(), filled.end(), Bytes{});
+  return height - Bytes{walls * kArenaGrain};
 }
 
 Bytes FallbackFor(Bytes height) {
@@ -221,8 +213,7 @@ void StepArena::TakeOver() {
   const ArenaSpace space = SpaceOf(runs);
   {
     std::lock_guard lock(mutex_);
-    facts_.height = FilledBy(*plan, space);
-    facts_.unfilled = space.size() - facts_.height;
+    facts_.height = WithoutWalls(plan->height(), space);
     facts_.carried = 0;
     facts_.carried_bytes = Bytes{};
   }
@@ -239,7 +230,7 @@ void StepArena::TakeOver() {
 // The plan, for runs that it takes for it.
 absl::StatusOr<ArenaPlan> StepArena::TakeMemory(std::vector<ArenaRun>* runs,
                                                 Bytes* fallback) {
-  const absl::Status holes = memory_.TakeHoles(LeftOf(step_), runs);
+  const absl::Status holes = memory_.TakeHoles(runs);
   if (!holes.ok()) return holes;
   const ArenaSpace space = SpaceOf(*runs);
   auto layout = LayOut(step_, space.Walls());
@@ -360,17 +351,6 @@ void StepArena::OnFree(const void* block) {
   if (there == thought_of_.end()) return;
   thought_->Free(there->second);
   thought_of_.erase(there);
-}
-
-void StepArena::OnMove(const void* from, const void* to) {
-  if (!is_traced_) return;
-  std::lock_guard lock(mutex_);
-  trace_.OnMove(from, to);
-  const auto there = thought_of_.find(from);
-  if (there == thought_of_.end()) return;
-  void* const block = there->second;
-  thought_of_.erase(there);
-  thought_of_[to] = block;
 }
 
 bool StepArena::Owns(const void* address) const {

@@ -52,9 +52,8 @@ class ArenaMemory {
   virtual ~ArenaMemory() = default;
   // Both append to `runs` what they take, also where they fail after that.
   // What the allocator has and cannot give back, because of what lies beside
-  // it, but for what it needs to serve the requests `left` to it.
-  virtual absl::Status TakeHoles(absl::Span<const StepRequest> left,
-                                 std::vector<ArenaRun>* runs) = 0;
+  // it.
+  virtual absl::Status TakeHoles(std::vector<ArenaRun>* runs) = 0;
   // One run of at least so many bytes; behind TakeHoles.
   virtual absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) = 0;
   // A run for blocks of the size on that stream alone; what is queued on it may
@@ -76,18 +75,14 @@ class StepArena {
 
   struct Facts {
     State state = State::kRecording;
-    // Of the last layout, up to the highest slot in each run; 0: there was
-    // none.
-    Bytes height{};
-    Bytes bound{};  // that no layout is below
-    Bytes size{};   // of the memory that it has now
-    int runs = 0;   // that this is in
-    // Of those, above the highest slot: in holes, what nothing fits into.
-    Bytes unfilled{};
-    // Of the runs, what is alive when steps begin.
+    Bytes height{};  // of the last layout, without walls; 0: there was none
+    Bytes bound{};   // that no layout is below
+    Bytes size{};    // of the memory that it has now
+    int runs = 0;    // that this is in
+    // Of those, what is alive when steps begin.
     int carried = 0;
     Bytes carried_bytes{};
-    // What the allocator had beside this when the third step began that it
+    // What the allocator had beside this when the second step began that it
     // served: of its memory, and of that what was alive. Its owner knows.
     Bytes beside{};
     Bytes beside_alive{};
@@ -133,8 +128,6 @@ class StepArena {
   // called with a lock of the allocator's held.
   void OnAllocate(const void* block, Bytes size, int stream);
   void OnFree(const void* block);
-  // What was told of as `from` goes on as `to`, which may be a mere name.
-  void OnMove(const void* from, const void* to);
 
   // Whether the address is the arena's now. Of blocks that are live it does not
   // change.

@@ -60,14 +60,6 @@ void StepTrace::OnFree(const void* block) {
   At(step)[request].life = count_ - begin;
 }
 
-void StepTrace::OnMove(const void* from, const void* to) {
-  const auto found = alive_.find(from);
-  if (found == alive_.end()) return;
-  const Place place = found->second;
-  alive_.erase(found);
-  alive_[to] = place;
-}
-
 std::vector<StepRequest> StepTrace::Repeated() const {
   // The going on one has no say.
   if (step_ < 3) return {};
@@ -123,16 +115,6 @@ absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
   if (!plan.ok()) return plan.status();
   layout.plan = *std::move(plan);
   return layout;
-}
-
-std::vector<StepRequest> LeftOf(const std::vector<StepRequest>& step) {
-  std::vector<StepRequest> left;
-  for (const StepRequest& request : step) {
-    if (request.life > static_cast<int64_t>(step.size())) {
-      left.push_back(request);
-    }
-  }
-  return left;
 }
 
 }  // namespace ebbtide

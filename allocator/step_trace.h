@@ -34,8 +34,6 @@ class StepTrace {
                   std::string op = "");
   // Blocks it was not told of are ignored.
   void OnFree(const void* block);
-  // What was told of as `from` is `to` from now on.
-  void OnMove(const void* from, const void* to);
   void Clear() { *this = StepTrace(); }
 
   // The last step but one, where it and its neighbours asked for the same;
@@ -77,9 +75,6 @@ struct StepLayout {
 // Internal where its placement is found to be wrong.
 absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
                                   absl::Span<const int64_t> walls = {});
-
-// Those of a step whose blocks outlive the next step's: for the allocator.
-std::vector<StepRequest> LeftOf(const std::vector<StepRequest>& step);
 
 }  // namespace ebbtide
 

@@ -76,26 +76,6 @@ class CudaAllocator {
   // nullopt before the first step that wanted one.
   static std::optional<StepArena::Facts> ArenaOf(c10::DeviceIndex device);
 
-  // Arenas are laid out for what steps ask for while no memory is short. A
-  // block that is about to be freed only because it is, goes on for them under
-  // the name that is returned, nullptr where there is none: until it is back as
-  // another block, whose request this thread makes as Unseen, or until nobody
-  // asks for it any more.
-  static const void* SetAside(c10::DeviceIndex device, const void* block);
-  static void Return(c10::DeviceIndex device, const void* name,
-                     const void* block);
-  static void Forget(c10::DeviceIndex device, const void* name);
-  class Unseen {
-   public:
-    explicit Unseen(bool is_unseen);
-    ~Unseen();
-    Unseen(const Unseen&) = delete;
-    Unseen& operator=(const Unseen&) = delete;
-
-   private:
-    const bool outer_;
-  };
-
   // Whether ours is still the one that PyTorch asks.
   static bool IsInPlace();
 

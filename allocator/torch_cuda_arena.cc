@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "allocator/cuda_api.h"
-#include "allocator/torch_cuda_allocator.h"
 
 namespace ebbtide {
 namespace {
@@ -18,9 +17,6 @@ namespace {
 using c10::DeviceIndex;
 
 std::atomic<ArenaCudaAllocator*> the_one = nullptr;
-
-// What this thread asks for is not the step's.
-thread_local bool is_unseen = false;
 
 // As the native allocator does, for profilers and PyTorch's sanitizer.
 void TellProfilers(void* block, int64_t change, DeviceIndex device,
@@ -96,38 +92,12 @@ DeviceArena* ArenaCudaAllocator::ArenaOf(const void* block) const {
   return nullptr;
 }
 
-// Names are odd, so that no block has them.
-const void* ArenaCudaAllocator::SetAside(DeviceIndex device,
-                                         const void* block) {
-  static std::atomic<uintptr_t> next = 1;
-  DeviceArena* const arena = ArenaOf(device);
-  if (arena == nullptr) return nullptr;
-  const auto* const name = reinterpret_cast<const void*>(next.fetch_add(2));
-  arena->OnMove(block, name);
-  return name;
-}
-
-void ArenaCudaAllocator::Return(DeviceIndex device, const void* name,
-                                const void* block) {
-  if (DeviceArena* const arena = ArenaOf(device)) arena->OnMove(name, block);
-}
-
-void ArenaCudaAllocator::Forget(DeviceIndex device, const void* name) {
-  if (DeviceArena* const arena = ArenaOf(device)) arena->OnGone(name);
-}
-
-bool ArenaCudaAllocator::ExchangeUnseen(bool value) {
-  return std::exchange(is_unseen, value);
-}
-
 // From where it is to come from first; nullptr: from the native allocator.
 void* ArenaCudaAllocator::Serve(DeviceArena* arena, size_t size,
                                 c10::cuda::CUDAStream stream) {
   if (!arena->HasMemory() || pools_ > 0) return nullptr;
-  if (!is_unseen) {
-    void* const planned = arena->Allocate(size, stream);
-    if (planned != nullptr) return planned;
-  }
+  void* const planned = arena->Allocate(size, stream);
+  if (planned != nullptr) return planned;
   // What stays there would be in the way of the plan.
   CacheRequest request = CacheRequestFor(size, stream.stream());
   request.may_use_arena = false;
@@ -153,7 +123,7 @@ c10::DataPtr ArenaCudaAllocator::allocate(size_t size) {
   }
   c10::DataPtr data = inner().allocate(size);
   // What goes to a private pool is not of the step.
-  if (pools_ == 0 && !is_unseen) arena->OnNative(data.get(), size, stream);
+  if (pools_ == 0) arena->OnNative(data.get(), size, stream);
   arena->OnNativeChange();
   return data;
 }
@@ -310,24 +280,5 @@ void ArenaCudaAllocator::annotateMemory(const void* block,
   if (!Owns(block)) inner().annotateMemory(block, what);
 }
 #endif
-
-const void* CudaAllocator::SetAside(DeviceIndex device, const void* block) {
-  ArenaCudaAllocator* const arenas = the_one;
-  return arenas == nullptr ? nullptr : arenas->SetAside(device, block);
-}
-
-void CudaAllocator::Return(DeviceIndex device, const void* name,
-                           const void* block) {
-  if (name != nullptr) the_one.load()->Return(device, name, block);
-}
-
-void CudaAllocator::Forget(DeviceIndex device, const void* name) {
-  if (name != nullptr) the_one.load()->Forget(device, name);
-}
-
-CudaAllocator::Unseen::Unseen(bool is_unseen)
-    : outer_(ArenaCudaAllocator::ExchangeUnseen(is_unseen)) {}
-
-CudaAllocator::Unseen::~Unseen() { ArenaCudaAllocator::ExchangeUnseen(outer_); }
 
 }  // namespace ebbtide

@@ -41,12 +41,6 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   void BeginStep(c10::DeviceIndex device, bool is_wanted);
   // nullopt before the first step in which an arena was wanted.
   std::optional<StepArena::Facts> FactsOf(c10::DeviceIndex device) const;
-  // As CudaAllocator's of these names.
-  const void* SetAside(c10::DeviceIndex device, const void* block);
-  void Return(c10::DeviceIndex device, const void* name, const void* block);
-  void Forget(c10::DeviceIndex device, const void* name);
-  // Of this thread; returns what held before.
-  static bool ExchangeUnseen(bool is_unseen);
   // Whether the block is one of an arena's.
   bool Owns(const void* block) const { return ArenaOf(block) != nullptr; }
   // Of the arenas' blocks.

@@ -40,10 +40,8 @@ DeviceArena::DeviceArena(native::CUDAAllocator* native, c10::DeviceIndex device,
 void DeviceArena::BeginStep(bool is_wanted) {
   arena_.BeginStep(is_wanted);
   steps_served_ = arena_.HasMemory() ? steps_served_ + 1 : 0;
-  // By then what is alive when steps begin is in the arena, and segments that
-  // only held it are empty.
-  if (steps_served_ == 2) EmptyCache();
-  if (steps_served_ != 3) return;
+  // By then what is alive when steps begin is in the arena.
+  if (steps_served_ != 2) return;
   const Bytes size = arena_.facts().size;
   const DeviceBooks& books = BooksOf(device_);
   std::lock_guard lock(mutex_);

@@ -70,9 +70,6 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   // The native allocator has served, or is about to get back.
   void OnNative(const void* block, size_t size, c10::cuda::CUDAStream stream);
   void OnNativeFree(const void* block);
-  // As StepArena::OnMove, and the end of such a name.
-  void OnMove(const void* from, const void* to) { arena_.OnMove(from, to); }
-  void OnGone(const void* name) { arena_.OnFree(name); }
   // It has served something.
   void OnNativeChange();
 
@@ -102,8 +99,7 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
     ArenaHistory::Context context;
   };
 
-  absl::Status TakeHoles(absl::Span<const StepRequest> left,
-                         std::vector<ArenaRun>* runs) override;
+  absl::Status TakeHoles(std::vector<ArenaRun>* runs) override;
   absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) override;
   std::optional<ArenaRun> TakeFor(Bytes size, int stream) override;
   bool GiveBack(absl::Span<const ArenaRun> runs) override;
@@ -111,7 +107,6 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   absl::Status RunBehind(int slot, int stream) override;
   absl::Status RunBehindAll(int stream) override;
 
-  void EmptyCache();
   static bool IsOfBlock(const TraceEntry& entry);
   ArenaRun TakeBlock(Bytes size, cudaStream_t stream);
   void* Book(void* block, size_t size, c10::cuda::CUDAStream stream);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "allocator/torch_cuda_books.h"
@@ -88,15 +87,6 @@ bool DeviceArena::IsOfMemory(const TraceEntry& entry) {
                                             : memory_block == entry.addr_;
 }
 
-void DeviceArena::EmptyCache() {
-  if (pools_ > 0) return;
-  try {
-    native_.emptyCache({0, 0});
-  } catch (const c10::Error&) {
-    // Nothing is lost, and what is wrong shows at the program's next call.
-  }
-}
-
 // A byte less than the block has: no request of a program for tensors is told
 // as such a one in traces. Throws as the native allocator does.
 ArenaRun DeviceArena::TakeBlock(Bytes size, cudaStream_t stream) {
@@ -119,23 +109,10 @@ ArenaRun DeviceArena::TakeBlock(Bytes size, cudaStream_t stream) {
   return {.base = static_cast<char*>(block), .size = size};
 }
 
-absl::Status DeviceArena::TakeHoles(absl::Span<const StepRequest> left,
-                                    std::vector<ArenaRun>* runs) {
+absl::Status DeviceArena::TakeHoles(std::vector<ArenaRun>* runs) {
   if (pools_ > 0) return absl::UnavailableError("a capture is going on");
-  // In the place of the blocks of `left`, until there are no holes any more.
-  std::vector<ArenaRun> kept;
-  const auto give_back = absl::MakeCleanup([&] {
-    if (!GiveBack(kept)) runs->insert(runs->end(), kept.begin(), kept.end());
-  });
   try {
     native_.emptyCache({0, 0});
-    for (const StepRequest& request : left) {
-      const Bytes size = RoundUp(static_cast<size_t>(Count(request.size)));
-      const cudaStream_t stream = streams_[request.stream];
-      const auto wanted = CacheRequestFor(Count(size), stream);
-      if (!BooksOf(device_).FindsRoom(wanted)) continue;
-      kept.push_back(TakeBlock(size, stream));
-    }
     const auto holes = HolesIn(native_.snapshot({0, 0}, false), device_);
     for (const Hole& hole : holes) {
       runs->push_back(TakeBlock(hole.run.size, hole.stream));

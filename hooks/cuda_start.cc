@@ -139,7 +139,6 @@ std::optional<ArenaReport> ReportArena(DeviceIndex device) {
       .height = facts->height,
       .bound = facts->bound,
       .size = facts->size,
-      .unfilled = facts->unfilled,
       .carried = facts->carried,
       .carried_bytes = facts->carried_bytes,
       .beside = facts->beside,

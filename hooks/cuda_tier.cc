@@ -7,7 +7,6 @@
 
 #include "allocator/allocation_kind.h"
 #include "allocator/host_limit.h"
-#include "allocator/torch_cuda_allocator.h"
 #include "hooks/device.h"
 #include "hooks/insist.h"
 
@@ -47,7 +46,6 @@ class CudaTier::Slot final : public SpillSlot {
     if (tier_.in_child_) return;
     NoteGone();
     if (back_ != nullptr) LetGoOfIncoming();
-    CudaAllocator::Forget(device(), aside_);
     // Who writes or frees the bytes next comes after the copy out.
     if (out_ != nullptr && out_->state() == CudaCopy::State::kPending) {
       OrderOrWait(maker_, *out_);
@@ -61,7 +59,7 @@ class CudaTier::Slot final : public SpillSlot {
   }
   bool IsReading() const override { return back_ != nullptr; }
 
-  c10::DeviceIndex device() const { return maker_.device_index(); }
+  int device() const { return maker_.device_index(); }
 
  private:
   friend class CudaTier;
@@ -75,14 +73,9 @@ class CudaTier::Slot final : public SpillSlot {
     lanes_.Wait(copy).IgnoreError();  // nobody wants the result any more
   }
 
-  void SetAside(const c10::Storage& bytes) {
-    aside_ = CudaAllocator::SetAside(device(), bytes.data());
-  }
-
   void LetGoOfIncoming() {
     OrderOrWait(allocated_on_.value(), *back_);
     back_.reset();
-    if (was_aside_) SetAside(incoming_);
     incoming_ = c10::Storage();
   }
 
@@ -92,8 +85,6 @@ class CudaTier::Slot final : public SpillSlot {
   const size_t bytes_;
   const c10::Stream maker_;
   Bytes leaving_{};
-  const void* aside_ = nullptr;  // what arenas take the bytes for meanwhile
-  bool was_aside_ = false;       // until the copy back began
   std::shared_ptr<CudaCopy> out_;
   std::shared_ptr<CudaCopy> back_;
   c10::Storage incoming_;
@@ -147,10 +138,6 @@ absl::Status CudaTier::FinishWrite(SpillSlot* finished) {
   return slot->lanes_.OrderAfter(Native(slot->maker_), *slot->out_);
 }
 
-void CudaTier::SetAside(SpillSlot* slot, const c10::Storage& bytes) {
-  if (!in_child_) static_cast<Slot*>(slot)->SetAside(bytes);
-}
-
 absl::Status CudaTier::StartRead(SpillSlot* started) {
   if (in_child_) {
     return absl::FailedPreconditionError("a child of fork has no device");
@@ -158,10 +145,7 @@ absl::Status CudaTier::StartRead(SpillSlot* started) {
   auto* const slot = static_cast<Slot*>(started);
   const c10::DeviceGuard there = Enter(slot->device());
   const AllocationKind kind(Kind::kSaved);
-  {
-    const CudaAllocator::Unseen unseen(slot->aside_ != nullptr);
-    slot->incoming_ = Device::Get().Allocate(slot->bytes_, slot->device());
-  }
+  slot->incoming_ = Device::Get().Allocate(slot->bytes_, slot->device());
   slot->allocated_on_ = Device::Get().CurrentStream(slot->device());
   auto back = slot->lanes_.Back(slot->extent_, slot->incoming_.mutable_data(),
                                 Bytes{static_cast<int64_t>(slot->bytes_)},
@@ -171,8 +155,6 @@ absl::Status CudaTier::StartRead(SpillSlot* started) {
     return back.status();
   }
   slot->back_ = *std::move(back);
-  CudaAllocator::Return(slot->device(), slot->aside_, slot->incoming_.data());
-  slot->was_aside_ = std::exchange(slot->aside_, nullptr) != nullptr;
   return absl::OkStatus();
 }
 
@@ -199,7 +181,6 @@ absl::StatusOr<c10::Storage> CudaTier::FinishRead(SpillSlot* finished) {
     Device::Get().KeepFor(slot->incoming_, here);
   }
   slot->back_.reset();
-  slot->was_aside_ = false;
   return std::exchange(slot->incoming_, c10::Storage());
 }
 

@@ -63,10 +63,6 @@ class HostTier {
   // there is no such order. An error: the copy has failed.
   virtual absl::Status FinishWrite(SpillSlot* slot) = 0;
 
-  // The bytes on the device, which are in the slot, are about to be let go
-  // because memory is short, as they would not be in a step with enough of it.
-  virtual void SetAside(SpillSlot* /*slot*/, const c10::Storage& /*bytes*/) {}
-
   // Starts copying back, into memory taken now.
   virtual absl::Status StartRead(SpillSlot* slot) = 0;
   // Gives up a copy back that nobody waits for; its memory is free again.

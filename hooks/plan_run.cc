@@ -134,9 +134,6 @@ bool PlanRun::Do(const TapePlan::Step& step) {
       if (std::find(holds_.begin(), holds_.end(), step.index) != holds_.end()) {
         Release(step.index);
       }
-      if (storage.hooks > 0 && storage.spill && !storage.data) {
-        residency_.Disturb();  // memory was short: it is away already
-      }
       return storage.hooks == 0 || !storage.data ||
              residency_.Drop(tape_.get(), step.index);
     case Action::Do::kOffload:

@@ -110,7 +110,6 @@ nlohmann::ordered_json ArenaToJson(const ArenaReport& arena) {
           {"bound", Count(arena.bound)},
           {"waste", Count(arena.height - arena.bound)},
           {"size", Count(arena.size)},
-          {"unfilled", Count(arena.unfilled)},
           {"carried", arena.carried},
           {"carried_bytes", Count(arena.carried_bytes)},
           {"beside", Count(arena.beside)},

@@ -22,13 +22,12 @@ namespace ebbtide {
 struct ArenaReport {
   std::string state;
   std::string reason;   // of its last retreat; empty: there was none
-  Bytes height{};       // of the last layout, in its runs
+  Bytes height{};       // of the last layout
   Bytes bound{};        // that no layout is below
   Bytes size{};         // of its memory now
-  Bytes unfilled{};     // of the runs, what the layout leaves
   int64_t carried = 0;  // blocks that are alive when steps begin, in it
   Bytes carried_bytes{};
-  // What PyTorch's allocator had beside it when the third step that it served
+  // What PyTorch's allocator had beside it when the second step that it served
   // began, and of that what was alive.
   Bytes beside{};
   Bytes beside_alive{};

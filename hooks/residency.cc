@@ -125,14 +125,13 @@ void Residency::Prefetch(Tape* tape, int index) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
   // Where its way out has not ended yet, PrefetchBefore sees to it.
-  const bool is_planned = std::exchange(storage.returns, false);
+  storage.returns = false;
   if (storage.data || !storage.spill || storage.spill->IsReading()) return;
   // A failure shows again, and is told, where the bytes are needed.
   try {
     tier_->StartRead(storage.spill.get()).IgnoreError();
   } catch (const c10::Error&) {
   }
-  if (is_planned && !storage.spill->IsReading()) Disturb();
 }
 
 void Residency::Arrive(Tape* tape, int instant, Bytes room) {
@@ -148,10 +147,10 @@ void Residency::Arrive(Tape* tape, int instant, Bytes room) {
   while (late > Count(room)) {
     const Timed timed(this);
     const auto first = std::find_if(leaving_.begin(), leaving_.end(), is_late);
-    const Leaving leaving = *first;
+    const int storage = first->storage;
     leaving_.erase(first);
-    late -= tape->storages[leaving.storage].bytes;
-    Complete(tape, leaving.storage, leaving.on_demand);
+    late -= tape->storages[storage].bytes;
+    Complete(tape, storage);
   }
 }
 
@@ -175,8 +174,7 @@ bool Residency::Relieve(const Pressure& pressure) {
     }
     if (!victim->tape->storages[victim->storage].spill) {
       Spill(victim->tape, victim->storage);
-    } else if (Complete(victim->tape.get(), victim->storage,
-                        /*on_demand=*/true)) {
+    } else if (Complete(victim->tape.get(), victim->storage)) {
       return true;
     }
   }
@@ -206,7 +204,6 @@ bool Residency::Drop(Tape* tape, int index) {
   TapeStorage& storage = tape->storages[index];
   if (!IsEvictable(storage, /*least=*/0) || storage.awaited > 0) return false;
   if (!FindRecipe(*tape, index)) return false;
-  if (relieving_) Disturb();
   storage.spill.reset();
   if (verify_) {
     UseHere(&storage);
@@ -222,7 +219,6 @@ bool Residency::Drop(Tape* tape, int index) {
 void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
-  if (!relieving_ && storage.spill) Disturb();
   if (!CanSpill() || storage.spill) return;
   if (!IsEvictable(storage, /*least=*/0)) return;
   const Bytes size{static_cast<int64_t>(storage.bytes)};
@@ -242,7 +238,7 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
   for (int i = storage.last_pack; i >= 0; i = tape->saves[i].earlier) {
     tape->spilled_saves.insert(i);
   }
-  leaving_.push_back({tape, index, until, relieving_});
+  leaving_.push_back({tape, index, until});
 }
 
 void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {

@@ -103,12 +103,6 @@ class Residency {
   // False, and nothing done, where one does already.
   bool CloseEyes();
 
-  // Whether what was done since the last call has changed what a step asks for
-  // in a way that planned arenas cannot be kept from seeing: more than that
-  // bytes were moved away and came back.
-  bool TakeDisturbed() { return std::exchange(is_disturbed_, false); }
-  void Disturb() { is_disturbed_ = true; }
-
   // Of all tapes: saved tensors that will ask for their bytes.
   int64_t CountSavedTensors() const;
   // Time spent in here by the threads of the program, in all.
@@ -138,7 +132,6 @@ class Residency {
     std::weak_ptr<Tape> tape;
     int storage;
     int until;
-    bool on_demand;
   };
 
   template <typename Visit>
@@ -160,10 +153,9 @@ class Residency {
   void NoteFull(Bytes refused);
   void PrefetchBefore(Tape* tape, int pack);
   bool FreeWritten(bool is_short);
-  // A copy out has ended, or is to have: lets go of the bytes on the device,
-  // which no plan wants if that is `on_demand`. True if that has freed them.
-  bool Complete(Tape* tape, int storage, bool on_demand);
-  bool CompleteEarly(Tape* tape, const Leaving& leaving);
+  // A copy out has ended, or is to have: lets go of the bytes on the device.
+  // True if that has freed them.
+  bool Complete(Tape* tape, int storage);
   bool WaitForWrite();
   // Without waiting for anything: until what the allocator looks for is there,
   // or all has gone that can.
@@ -183,7 +175,6 @@ class Residency {
   bool verify_ = false;
   bool may_evict_ = true;   // for what is being allocated
   bool relieving_ = false;  // memory is short; else a plan says what goes
-  bool is_disturbed_ = false;
   std::function<void(Tape*, int)> on_mismatch_;
   std::function<void(const std::string&)> say_;
   ResidencyCounts counts_;

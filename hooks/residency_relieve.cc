@@ -35,18 +35,13 @@ bool Residency::FreeWritten(bool is_short) {
     if (slot == nullptr) return true;
     if (!is_short && tape->planned_instant < leaving.until) return false;
     if (!slot->IsWritten()) return false;
-    freed |= CompleteEarly(tape.get(), leaving);
+    freed |= Complete(tape.get(), leaving.storage);
     return true;
   });
   return freed;
 }
 
-bool Residency::CompleteEarly(Tape* tape, const Leaving& leaving) {
-  if (!leaving.on_demand && tape->planned_instant < leaving.until) Disturb();
-  return Complete(tape, leaving.storage, leaving.on_demand);
-}
-
-bool Residency::Complete(Tape* tape, int index, bool on_demand) {
+bool Residency::Complete(Tape* tape, int index) {
   TapeStorage& storage = tape->storages[index];
   if (!storage.spill) return false;
   const absl::Status written = tier_->FinishWrite(storage.spill.get());
@@ -56,7 +51,6 @@ bool Residency::Complete(Tape* tape, int index, bool on_demand) {
     return false;
   }
   if (!IsEvictable(storage, /*least=*/0)) return false;
-  if (on_demand) tier_->SetAside(storage.spill.get(), storage.data);
   LetGo(&storage);
   return true;
 }
@@ -81,7 +75,7 @@ bool Residency::WaitForWrite() {
     const Leaving first = leaving_.front();
     leaving_.erase(leaving_.begin());
     const auto tape = first.tape.lock();
-    const bool freed = tape != nullptr && CompleteEarly(tape.get(), first);
+    const bool freed = tape != nullptr && Complete(tape.get(), first.storage);
     if (FreeWritten(/*is_short=*/true) || freed) return true;
   }
   return false;
@@ -127,7 +121,7 @@ bool Residency::Evict(const Victim& victim) {
     return Drop(victim.tape.get(), victim.storage);
   }
   Spill(victim.tape, victim.storage);
-  return Complete(victim.tape.get(), victim.storage, /*on_demand=*/true);
+  return Complete(victim.tape.get(), victim.storage);
 }
 
 std::vector<PricedVictim> Residency::CheapestVictims(const Pressure& pressure) {
@@ -189,7 +183,6 @@ bool Residency::CancelPrefetch() {
         continue;
       }
       tier_->CancelRead(storage.spill.get());
-      Disturb();
       return true;
     }
   }

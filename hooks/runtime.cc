@@ -232,11 +232,8 @@ bool Runtime::Relieve(const Pressure& pressure) {
   was_relieved_ = true;
   if (state_ == State::kIdle) Wake();
   try {
-    bool relieved = residency_.Relieve(pressure);
-    if (!relieved && weights_.Relieve(pressure)) {
-      residency_.Disturb();
-      relieved = true;
-    }
+    const bool relieved =
+        residency_.Relieve(pressure) || weights_.Relieve(pressure);
     // With the recorder on, recipes can help.
     if (!relieved && state_ == State::kSteady) {
       if (Candidate* candidate = Followed()) candidate->unsteady = true;

@@ -88,13 +88,12 @@ void Runtime::CloseStep() {
     ++report_.steps_by_state[NameOf(state_)];
     ShowProgress(now, /*at_once=*/false);
   }
-  // What went on demand did so because of where things lay: an arena would have
-  // them elsewhere, and so is not to be laid out for what came of it.
+  // What was evicted on demand was so because of where things lay: an arena
+  // would have them elsewhere.
   const bool follows_plan =
       followed_plan_ != nullptr &&
       (state_ == State::kActive || state_ == State::kSteady);
-  const bool is_disturbed = residency_.TakeDisturbed();
-  Device::Get().BeginStep(device_, follows_plan && !is_disturbed);
+  Device::Get().BeginStep(device_, follows_plan && !was_relieved_);
   RunLog::Global().BeginStep(report_.steps.count());
   step_began_ = Seconds();
   Device::Get().ResetPeak(device_);

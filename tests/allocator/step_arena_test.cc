@@ -26,9 +26,7 @@ constexpr int64_t kApart = 1 << 20;  // of runs
 
 class Memory final : public ArenaMemory {
  public:
-  absl::Status TakeHoles(absl::Span<const StepRequest> left,
-                         std::vector<ArenaRun>* runs) override {
-    left_to_allocator = {left.begin(), left.end()};
+  absl::Status TakeHoles(std::vector<ArenaRun>* runs) override {
     for (const Bytes size : holes) runs->push_back(Run(size));
     return failure;
   }
@@ -55,7 +53,6 @@ class Memory final : public ArenaMemory {
   absl::Status failure;  // of the holes, once they are taken
   bool may_be_given_back = true;
   std::vector<Bytes> holes;
-  std::vector<StepRequest> left_to_allocator;
   std::map<char*, Bytes> taken;
 
  private:
@@ -143,27 +140,13 @@ TEST_F(StepArenaTest, HolesAreServedFromBeforeARunOfItsOwn) {
                   Pair(kBase + 2 * kApart, Bytes{2048})));
   EXPECT_EQ(arena_.facts().runs, 3);
   EXPECT_EQ(arena_.facts().size, Bytes{512 + 1024 + 2048});
-  EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
-  EXPECT_EQ(arena_.facts().unfilled, Bytes{512}) << "nothing fits into it";
+  EXPECT_EQ(arena_.facts().height, Bytes{512 + 1024 + 2048});
   arena_.BeginStep(true);
   EXPECT_EQ(Ask(1024), kBase + kApart);
   Free(kBase + kApart);
   EXPECT_EQ(Ask(2048), kBase + 2 * kApart);
   Free(kBase + 2 * kApart);
   EXPECT_FALSE(arena_.Owns(kBase + kApart + 1024));
-}
-
-// A batch that is made while the last one is still there.
-TEST_F(StepArenaTest, WhatOutlivesTheNextStepsIsLeftToTheAllocator) {
-  void* batch = nullptr;
-  for (int i = 0; i < 20 && !arena_.HasMemory(); ++i) {
-    Step();
-    void* const next = Ask(700);
-    if (batch != nullptr) Free(batch);
-    batch = next;
-  }
-  ASSERT_THAT(memory_.left_to_allocator, SizeIs(1));
-  EXPECT_EQ(memory_.left_to_allocator[0].size, Bytes{700});
 }
 
 TEST_F(StepArenaTest, WithoutMemoryForTheRestItGivesTheHolesBack) {
@@ -213,33 +196,6 @@ TEST_F(StepArenaTest, WhatIsAliveWhenStepsBeginGetsARunOfItsOwn) {
   Free(std::exchange(kept_, nullptr));
   arena_.BeginStep(true);
   EXPECT_THAT(memory_.taken, IsEmpty());
-}
-
-// Of two blocks that are alive at once the first is away on demand while the
-// second is there, until an arena serves.
-TEST_F(StepArenaTest, WhatIsAwayForWantOfMemoryIsThereForIt) {
-  const void* const name = reinterpret_cast<const void*>(1);
-  for (int i = 0; i < 20; ++i) {
-    arena_.BeginStep(true);
-    void* first = Ask(1024);
-    const bool is_short = !arena_.HasMemory();
-    if (is_short) {
-      arena_.OnMove(first, name);
-      Free(first);
-    }
-    Free(Ask(2048));
-    if (is_short) {
-      first = reinterpret_cast<void*>(next_ += 4096);
-      arena_.OnMove(name, first);
-    }
-    Free(first);
-  }
-  const StepArena::Facts facts = arena_.facts();
-  EXPECT_EQ(facts.state, State::kServing);
-  EXPECT_EQ(facts.height, Bytes{3072});
-  EXPECT_EQ(facts.counts.planned, 2 * 14);
-  EXPECT_TRUE(facts.mismatches_by_op.empty());
-  EXPECT_EQ(facts.counts.occupied + facts.counts.fallback, 0);
 }
 
 TEST_F(StepArenaTest, OneOtherStepDoesNotMakeItLeave) {

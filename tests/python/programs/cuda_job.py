@@ -3,7 +3,7 @@
     cuda_job.py SCHEDULE JOB ARGUMENTS...
 
 Prints what the job prints, then one line of JSON: what PyTorch's allocator and the
-simulator say at the end, and what the allocator says of each step.
+simulator say at the end, and what was reserved at most in each step.
 """
 
 import cudasim  # isort: skip  # before torch
@@ -36,24 +36,6 @@ def note_peaks() -> None:
     for name, of_steps in peaks.items():
         of_steps.append(stats[f"{name}_bytes.all.peak"])
     torch.cuda.reset_peak_memory_stats()
-    segments = torch.cuda.memory_snapshot()
-    blocks = [
-        block
-        for segment in segments
-        for block in segment["blocks"]
-        if block["state"] == "active_allocated"
-    ]
-    ends.append(
-        {
-            "requested": stats["requested_bytes.all.current"],
-            "requested_in_snapshot": sum(block["requested_size"] for block in blocks),
-            "live": stats["allocated_bytes.all.current"],
-            "live_in_snapshot": sum(block["size"] for block in blocks),
-            "reserved": stats["reserved_bytes.all.current"],
-            "reserved_in_snapshot": sum(s["total_size"] for s in segments),
-            "empty": sum(s["total_size"] for s in segments if not s["active_size"]),
-        }
-    )
 
 
 def train(job: str, arguments: list[str]) -> None:
@@ -77,7 +59,6 @@ def state() -> dict[str, object]:
         "reserved": stats["reserved_bytes.all.current"],
         "reserved_peak": max(peaks["reserved"]),
         "reserved_peaks": peaks["reserved"],
-        "ends": ends,
         "ooms": stats["num_ooms"],
         "in_snapshot": sum(segment["total_size"] for segment in segments),
         "active_in_snapshot": sum(
@@ -90,7 +71,6 @@ def state() -> dict[str, object]:
 
 
 peaks: dict[str, list[int]] = {"allocated": [], "reserved": []}  # by step
-ends: list[dict[str, int]] = []  # of steps
 common.Log = Log  # type: ignore[misc]
 exact = cudasim.Exact()
 cudasim.set_schedule(sys.argv[1])
