@@ -222,7 +222,11 @@ def provenance(command: str, seed: int) -> str:
         text=True,
         check=True,
     ).stdout.strip()
-    dirty = subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=ROOT, check=False)
+    # Results of the bench before are no change of what is measured.
+    outside = [":/", ":(exclude,top)bench/RESULTS.md"]
+    dirty = subprocess.run(
+        ["git", "diff", "--quiet", "HEAD", "--", *outside], cwd=ROOT, check=False
+    )
     mark = "+changes" if dirty.returncode else ""
     return (
         f"commit {commit}{mark}, {processor()}, {os.cpu_count()} cores, "
