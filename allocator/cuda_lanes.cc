@@ -35,15 +35,16 @@ struct CudaLanes::Request {
   Extent extent;
   Bytes size;
   cudaStream_t user;
+  CopyLabel label;
 };
 
-absl::StatusOr<std::unique_ptr<CudaLanes>> CudaLanes::Open(const CudaApi* api,
-                                                           PinnedSlab* slab,
-                                                           int device,
-                                                           Bytes in_flight) {
+absl::StatusOr<std::unique_ptr<CudaLanes>> CudaLanes::Open(
+    const CudaApi* api, PinnedSlab* slab, int device, Bytes in_flight,
+    CopyObserver observer) {
   const CudaScope scope(*api, device);
   if (!scope.status().ok()) return scope.status();
-  std::unique_ptr<CudaLanes> lanes(new CudaLanes(api, slab, device, in_flight));
+  std::unique_ptr<CudaLanes> lanes(
+      new CudaLanes(api, slab, device, in_flight, std::move(observer)));
   for (Lane& lane : lanes->lanes_) {
     // Non-blocking: it must not wait for the program's default stream.
     const absl::Status made =
@@ -60,14 +61,14 @@ absl::StatusOr<std::unique_ptr<CudaLanes>> CudaLanes::Open(const CudaApi* api,
 }
 
 CudaLanes::CudaLanes(const CudaApi* api, PinnedSlab* slab, int device,
-                     Bytes in_flight)
+                     Bytes in_flight, CopyObserver observer)
     : api_(*api),
       slab_(*slab),
       device_(device),
       bound_(in_flight),
       process_(getpid()),
       events_(CudaEvents::Create(api, device)),
-      meter_(events_) {}
+      meter_(events_, std::move(observer)) {}
 
 CudaLanes::~CudaLanes() {
   if (InChild()) return;
@@ -111,17 +112,22 @@ void CudaLanes::Give(Extent extent) {
   }
 }
 
-absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Out(
-    const void* device, Extent to, Bytes size, cudaStream_t producer) {
+absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Out(const void* device,
+                                                         Extent to, Bytes size,
+                                                         cudaStream_t producer,
+                                                         CopyLabel label) {
   // CopyParts only reads through the pointer on this way.
   char* const from = static_cast<char*>(const_cast<void*>(device));
-  return Start({CopyWay::kOut, from, to, size, producer});
+  return Start({CopyWay::kOut, from, to, size, producer, label});
 }
 
-absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Back(
-    Extent from, void* device, Bytes size, cudaStream_t consumer) {
-  return Start(
-      {CopyWay::kBack, static_cast<char*>(device), from, size, consumer});
+absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Back(Extent from,
+                                                          void* device,
+                                                          Bytes size,
+                                                          cudaStream_t consumer,
+                                                          CopyLabel label) {
+  return Start({CopyWay::kBack, static_cast<char*>(device), from, size,
+                consumer, label});
 }
 
 absl::Status CudaLanes::Check(const Request& request) const {
@@ -193,7 +199,7 @@ CudaLanes::Copies CudaLanes::TouchingOnOther(const Request& request) const {
 
 absl::Status CudaLanes::Copy(const Request& request, const CudaEvent& done) {
   const cudaStream_t stream = LaneOf(request.way).stream;
-  auto span = meter_.Begin(request.way, request.size, stream);
+  auto span = meter_.Begin(request.way, request.size, request.label, stream);
   absl::Status status = CopyParts(request);
   meter_.End(request.way, std::move(span), stream, status.ok());
   return status.ok() ? done.Record(stream) : status;

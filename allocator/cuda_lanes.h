@@ -45,11 +45,11 @@ class CudaLanes {
   static constexpr Bytes kPart{16 << 20};
 
   // Starts two streams. `slab` and `api` must live longer. `in_flight` is the
-  // most that a lane should have under way at once. Errors: as CudaStatus.
-  static absl::StatusOr<std::unique_ptr<CudaLanes>> Open(const CudaApi* api,
-                                                         PinnedSlab* slab,
-                                                         int device,
-                                                         Bytes in_flight);
+  // most that a lane should have under way at once. `observer` is told of the
+  // copies that succeed. Errors: as CudaStatus.
+  static absl::StatusOr<std::unique_ptr<CudaLanes>> Open(
+      const CudaApi* api, PinnedSlab* slab, int device, Bytes in_flight,
+      CopyObserver observer = {});
   // Waits for all copies.
   ~CudaLanes();
   CudaLanes(const CudaLanes&) = delete;
@@ -67,16 +67,18 @@ class CudaLanes {
   // An error: no copy, and unless the device itself is broken nothing of it is
   // or will be under way; the host may have waited for that. What was to be
   // copied is untouched, what `to` holds is unspecified. InvalidArgument if the
-  // size is wrong, else as CudaStatus.
+  // size is wrong, else as CudaStatus. `label` is for the observer.
   absl::StatusOr<std::shared_ptr<CudaCopy>> Out(const void* device, Extent to,
                                                 Bytes size,
-                                                cudaStream_t producer);
+                                                cudaStream_t producer,
+                                                CopyLabel label = {});
   // The same the other way, after all work so far of `consumer`, so that what
   // used the destination before is done with it. It must not be touched nor
   // freed until the copy has ended, except on streams ordered after it.
   absl::StatusOr<std::shared_ptr<CudaCopy>> Back(Extent from, void* device,
                                                  Bytes size,
-                                                 cudaStream_t consumer);
+                                                 cudaStream_t consumer,
+                                                 CopyLabel label = {});
 
   // What is given to `stream` from now on runs after the copy. The host does
   // not wait. Errors: the copy has failed (Unavailable; the stream is ordered
@@ -118,7 +120,8 @@ class CudaLanes {
   };
   struct Request;
 
-  CudaLanes(const CudaApi* api, PinnedSlab* slab, int device, Bytes in_flight);
+  CudaLanes(const CudaApi* api, PinnedSlab* slab, int device, Bytes in_flight,
+            CopyObserver observer);
   Lane& LaneOf(CopyWay way) { return lanes_[static_cast<size_t>(way)]; }
   const Lane& LaneOf(CopyWay way) const {
     return lanes_[static_cast<size_t>(way)];

@@ -1,8 +1,11 @@
 #include "allocator/cuda_meter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
+
+#include "profiler/clock.h"
 
 namespace ebbtide {
 namespace {
@@ -17,29 +20,33 @@ constexpr size_t kMostRecent = 32;
 constexpr double kAlone = 0.1;
 constexpr double kContended = 0.9;
 
-constexpr double kMillisecond = 1e-3;
-
 CopyWay Other(CopyWay way) {
   return way == CopyWay::kOut ? CopyWay::kBack : CopyWay::kOut;
 }
 
 }  // namespace
 
-CudaMeter::CudaMeter(std::shared_ptr<CudaEvents> events)
-    : events_(std::move(events)), api_(events_->api()) {}
+CudaMeter::CudaMeter(std::shared_ptr<CudaEvents> events, CopyObserver observer)
+    : events_(std::move(events)),
+      observer_(std::move(observer)),
+      clock_(observer_.clock != nullptr ? observer_.clock
+                                        : std::make_shared<CudaClock>()) {}
 
 std::optional<CudaMeter::Span> CudaMeter::Begin(CopyWay way, Bytes size,
+                                                CopyLabel label,
                                                 cudaStream_t stream) {
   Lane& lane = LaneOf(way);
   const bool only = lane.open.fetch_add(1) == 0;
   const int64_t turn = ++lane.turns;
-  if (!only || size < kLeast) return std::nullopt;
+  const bool is_wanted = size >= kLeast || observer_.on_copy != nullptr;
+  if (!only || !is_wanted) return std::nullopt;
   auto begin = events_->Take(CudaEvent::Use::kTiming);
   auto end = events_->Take(CudaEvent::Use::kTiming);
   if (!begin.ok() || !end.ok() || !begin->Record(stream).ok()) {
     return std::nullopt;
   }
   return Span{.size = size,
+              .label = label,
               .begin = std::make_shared<CudaEvent>(*std::move(begin)),
               .end = std::make_shared<CudaEvent>(*std::move(end)),
               .turn = turn};
@@ -49,6 +56,7 @@ void CudaMeter::End(CopyWay way, std::optional<Span> span, cudaStream_t stream,
                     bool good) {
   Lane& lane = LaneOf(way);
   const bool mixed = span && lane.turns != span->turn;
+  if (span) span->asked = NowNanos();
   if (span && good && !mixed && span->end->Record(stream).ok()) {
     std::lock_guard lock(mutex_);
     if (lane.arrived.size() < kMostSpans) {
@@ -87,15 +95,32 @@ bool CudaMeter::Measure(CopyWay way) {
   }
   if (!span.ended) return false;
   const Interval interval = {*span.began, *span.ended};
-  const double seconds = interval.end - interval.begin;
-  const double share = SharedWithOther(way, interval) / seconds;
-  const double bytes = static_cast<double>(Count(span.size));
-  if (seconds > 0 && share >= kContended) lane.contended.Add(bytes, seconds);
-  if (seconds > 0 && share <= kAlone) lane.alone.Add(bytes, seconds);
+  AddRate(way, span.size, interval);
   lane.recent.push_back(interval);
   if (lane.recent.size() > kMostRecent) lane.recent.pop_front();
+  if (observer_.on_copy != nullptr) Tell(way, span);
   lane.spans.pop_front();
   return true;
+}
+
+void CudaMeter::AddRate(CopyWay way, Bytes size, Interval interval) {
+  const double seconds = interval.end - interval.begin;
+  if (size < kLeast || seconds <= 0) return;
+  const double share = SharedWithOther(way, interval) / seconds;
+  const double bytes = static_cast<double>(Count(size));
+  Lane& lane = LaneOf(way);
+  if (share >= kContended) lane.contended.Add(bytes, seconds);
+  if (share <= kAlone) lane.alone.Add(bytes, seconds);
+}
+
+void CudaMeter::Tell(CopyWay way, const Span& span) {
+  const int64_t end = clock_->HostTime(*span.ended, span.asked);
+  const int64_t took = std::llround((*span.ended - *span.began) * 1e9);
+  observer_.on_copy({.way = way,
+                     .label = span.label,
+                     .size = span.size,
+                     .begin = end - took,
+                     .end = end});
 }
 
 // Seconds of the interval in which the other lane was copying.
@@ -120,27 +145,15 @@ double CudaMeter::SharedWithOther(CopyWay way, Interval interval) {
 // Finds out what can be known by now. False: never any more.
 bool CudaMeter::Look(Span& span) {
   if (!span.began) {
-    const CudaEvent& from = anchor_ == nullptr ? *span.begin : *anchor_;
-    if (!LookAt(*span.begin, from, anchor_at_, &span.began)) return false;
-    if (!span.began) return true;
-    anchor_ = span.begin;
-    anchor_at_ = *span.began;
+    const auto began = clock_->SecondsOf(span.begin);
+    if (!began.ok()) return false;
+    span.began = *began;
   }
-  return span.ended || LookAt(*span.end, *span.begin, *span.began, &span.ended);
-}
-
-// `from` has happened if `event` has.
-bool CudaMeter::LookAt(const CudaEvent& event, const CudaEvent& from,
-                       double from_at, std::optional<double>* when) {
-  const cudaError_t result = event.Query();
-  if (result == cudaErrorNotReady) return true;
-  if (result != cudaSuccess) return false;
-  float milliseconds = 0;
-  const absl::Status known = CudaStatus(
-      api_, api_.event_elapsed_time(&milliseconds, from.get(), event.get()),
-      "cudaEventElapsedTime");
-  if (!known.ok()) return false;
-  *when = from_at + milliseconds * kMillisecond;
+  if (span.began && !span.ended) {
+    const auto ended = clock_->SecondsOf(span.end);
+    if (!ended.ok()) return false;
+    span.ended = *ended;
+  }
   return true;
 }
 

@@ -4,7 +4,7 @@
 // Timing events around a copy are looked at later, when they have happened, so
 // measuring never waits. A copy counts as contended where a copy the other way
 // ran during nearly all of its time, as alone where during nearly none of it,
-// and otherwise not at all.
+// and otherwise not at all. Who wants to draw them is told of each.
 //
 // Thread-safe, and no lock is held while CUDA is called.
 #ifndef EBBTIDE_ALLOCATOR_CUDA_METER_H_
@@ -12,12 +12,15 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 
 #include "allocator/cuda_api.h"
+#include "allocator/cuda_clock.h"
 #include "allocator/cuda_events.h"
 #include "allocator/rate.h"
 #include "planner/units.h"
@@ -26,20 +29,46 @@ namespace ebbtide {
 
 enum class CopyWay { kOut, kBack };  // to the host; to the device
 
+// What a caller calls a copy, in numbers of its own.
+struct CopyLabel {
+  int name = -1;
+  int64_t value = -1;
+};
+
+// A copy that has ended, and when it ran by the host's clock (NowNanos).
+struct TimedCopy {
+  CopyWay way = CopyWay::kOut;
+  CopyLabel label;
+  Bytes size{};
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// Who is told of copies, each way in the order in which they ran, by whichever
+// thread polls. `clock` is of the device, and may be shared.
+struct CopyObserver {
+  std::shared_ptr<CudaClock> clock;
+  std::function<void(const TimedCopy&)> on_copy;
+};
+
 class CudaMeter {
  public:
   // Below this a copy's time is mostly that of its start.
   static constexpr Bytes kLeast{1 << 20};
 
-  explicit CudaMeter(std::shared_ptr<CudaEvents> events);
+  // With an observer, smaller copies are timed too.
+  explicit CudaMeter(std::shared_ptr<CudaEvents> events,
+                     CopyObserver observer = {});
 
   // A copy that is being given to its stream.
   struct Span {
     Bytes size{};
+    CopyLabel label;
     std::shared_ptr<CudaEvent> begin;
     std::shared_ptr<CudaEvent> end;
+    int64_t asked = 0;  // for its end, by the host's clock
     int64_t turn = 0;
-    // Seconds on the meter's clock, as far as they are known.
+    // Seconds on the device's clock, as far as they are known.
     std::optional<double> began;
     std::optional<double> ended;
   };
@@ -47,7 +76,8 @@ class CudaMeter {
   // Before the first and after the last part of a copy, with the device
   // current. One that cannot be timed (a small one, or one whose parts mix with
   // another thread's) has no span, and no error: measuring is a luxury.
-  std::optional<Span> Begin(CopyWay way, Bytes size, cudaStream_t stream);
+  std::optional<Span> Begin(CopyWay way, Bytes size, CopyLabel label,
+                            cudaStream_t stream);
   // `span` may be empty, if Begin's was; call it even where the copy failed,
   // with `good` false then.
   void End(CopyWay way, std::optional<Span> span, cudaStream_t stream,
@@ -82,20 +112,17 @@ class CudaMeter {
   }
   void Collect();
   bool Measure(CopyWay way);
+  void AddRate(CopyWay way, Bytes size, Interval interval);
+  void Tell(CopyWay way, const Span& span);
   bool Look(Span& span);
-  bool LookAt(const CudaEvent& event, const CudaEvent& from, double from_at,
-              std::optional<double>* when);
   double SharedWithOther(CopyWay way, Interval interval);
 
   const std::shared_ptr<CudaEvents> events_;
-  const CudaApi& api_;
+  const CopyObserver observer_;
+  const std::shared_ptr<CudaClock> clock_;
   std::mutex mutex_;
   std::array<Lane, 2> lanes_;
   std::atomic<bool> polling_ = false;  // by one thread at a time
-  // The clock's last known moment: the begin of the last copy that was located.
-  // Times between events are floats, so the nearer it is, the more exact.
-  std::shared_ptr<CudaEvent> anchor_;
-  double anchor_at_ = 0;
 };
 
 }  // namespace ebbtide

@@ -43,11 +43,18 @@ class CpuDevice final : public Device {
   c10::Stream CurrentStream(int index) override;
   void Order(const c10::Stream& before, const c10::Stream& after) override;
   void KeepFor(const c10::Storage& storage, const c10::Stream& stream) override;
-  std::unique_ptr<TimeMark> MarkTime(int /*index*/) override { return nullptr; }
+  std::shared_ptr<const TimeMark> MarkTime(int /*index*/) override {
+    return nullptr;
+  }
   std::optional<double> NanosecondsBetween(const TimeMark& /*begin*/,
                                            const TimeMark& /*end*/,
                                            bool /*wait*/) override {
     return std::nullopt;
+  }
+  absl::StatusOr<std::optional<HostTimes>> HostTimesBetween(
+      int /*index*/, const std::shared_ptr<const TimeMark>& /*begin*/,
+      const std::shared_ptr<const TimeMark>& /*end*/) override {
+    return absl::FailedPreconditionError("nothing is queued on a CPU");
   }
   bool IsCapturing() override { return false; }
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "hooks/cuda_tier.h"
 #include "hooks/guarded.h"
 #include "hooks/insist.h"
+#include "profiler/clock.h"
 
 namespace ebbtide {
 namespace {
@@ -42,7 +44,13 @@ cudaStream_t Native(const c10::Stream& stream) {
 struct EventMark final : TimeMark {
   explicit EventMark(CudaEvent taken) : event(std::move(taken)) {}
   const CudaEvent event;
+  const int64_t asked = NowNanos();  // before it is recorded
 };
+
+std::shared_ptr<const CudaEvent> EventOf(
+    const std::shared_ptr<const TimeMark>& mark) {
+  return {mark, &static_cast<const EventMark&>(*mark).event};
+}
 
 void Check(const absl::Status& status) {
   TORCH_CHECK(status.ok(), "ebbtide: ", std::string(status.message()));
@@ -59,6 +67,7 @@ CudaDevice::CudaDevice(const CudaApi* api, int devices)
     ledgers_.push_back(
         &CudaAllocator::Books(static_cast<c10::DeviceIndex>(i)).ledger());
     events_.push_back(CudaEvents::Create(api, i));
+    clocks_.push_back(std::make_shared<CudaClock>());
   }
 }
 
@@ -250,13 +259,15 @@ bool CudaDevice::IsUsed() {
   return c10::cuda::CUDACachingAllocator::get()->initialized();
 }
 
-std::unique_ptr<TimeMark> CudaDevice::MarkTime(int index) {
+std::shared_ptr<const TimeMark> CudaDevice::MarkTime(int index) {
   if (!IsUsed()) return nullptr;
   const c10::Stream stream = CurrentStream(index);
   const CudaScope scope(api_, index);
   auto event = events_[index]->Take(CudaEvent::Use::kTiming);
-  if (!event.ok() || !event->Record(Native(stream)).ok()) return nullptr;
-  return std::make_unique<EventMark>(*std::move(event));
+  if (!event.ok()) return nullptr;
+  auto mark = std::make_shared<const EventMark>(*std::move(event));
+  if (!mark->event.Record(Native(stream)).ok()) return nullptr;
+  return mark;
 }
 
 std::optional<double> CudaDevice::NanosecondsBetween(const TimeMark& begin,
@@ -273,6 +284,23 @@ std::optional<double> CudaDevice::NanosecondsBetween(const TimeMark& begin,
       "cudaEventElapsedTime");
   if (!known.ok()) return std::nullopt;
   return double{milliseconds} * 1e6;
+}
+
+absl::StatusOr<std::optional<HostTimes>> CudaDevice::HostTimesBetween(
+    int index, const std::shared_ptr<const TimeMark>& begin,
+    const std::shared_ptr<const TimeMark>& end) {
+  const CudaScope scope(api_);
+  CudaClock& clock = *clocks_[index];
+  const auto ended = clock.SecondsOf(EventOf(end));
+  if (!ended.ok()) return ended.status();
+  if (!*ended) return std::nullopt;
+  const auto began = clock.SecondsOf(EventOf(begin));
+  if (!began.ok()) return began.status();
+  // It is another stream's, and has not been reached: the marks are no pair.
+  if (!*began) return absl::FailedPreconditionError("marks of two streams");
+  const int64_t asked = static_cast<const EventMark&>(*end).asked;
+  const int64_t end_at = clock.HostTime(**ended, asked);
+  return HostTimes{end_at - std::llround((**ended - **began) * 1e9), end_at};
 }
 
 bool CudaDevice::AwaitAll() {
@@ -300,7 +328,7 @@ bool CudaDevice::IsCapturing() {
 absl::StatusOr<std::unique_ptr<HostTier>> CudaDevice::OpenTier(
     const Settings& settings) {
   if (settings.spill_dir.empty()) return std::unique_ptr<HostTier>();
-  return std::make_unique<CudaTier>(&api_, settings.host_budget);
+  return std::make_unique<CudaTier>(&api_, settings.host_budget, clocks_);
 }
 
 }  // namespace ebbtide

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "allocator/cuda_api.h"
+#include "allocator/cuda_clock.h"
 #include "allocator/cuda_events.h"
 #include "allocator/host_allocator.h"
 #include "hooks/device.h"
@@ -58,10 +59,13 @@ class CudaDevice final : public Device {
   c10::Stream CurrentStream(int index) override;
   void Order(const c10::Stream& before, const c10::Stream& after) override;
   void KeepFor(const c10::Storage& storage, const c10::Stream& stream) override;
-  std::unique_ptr<TimeMark> MarkTime(int index) override;
+  std::shared_ptr<const TimeMark> MarkTime(int index) override;
   std::optional<double> NanosecondsBetween(const TimeMark& begin,
                                            const TimeMark& end,
                                            bool wait) override;
+  absl::StatusOr<std::optional<HostTimes>> HostTimesBetween(
+      int index, const std::shared_ptr<const TimeMark>& begin,
+      const std::shared_ptr<const TimeMark>& end) override;
   bool AwaitAll() override;
   Profiler profiler() const override;
   bool IsCapturing() override;
@@ -84,6 +88,7 @@ class CudaDevice final : public Device {
 
   const CudaApi& api_;
   std::vector<std::shared_ptr<CudaEvents>> events_;  // by index
+  std::vector<std::shared_ptr<CudaClock>> clocks_;   // by index
   std::vector<Bytes> run_peaks_;  // by index; of the steps that are over
 };
 

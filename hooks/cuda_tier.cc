@@ -35,12 +35,13 @@ c10::DeviceGuard Enter(int device) {
 class CudaTier::Slot final : public SpillSlot {
  public:
   Slot(CudaTier* tier, CudaLanes* lanes, Extent extent, size_t bytes,
-       const c10::Stream& maker)
+       const c10::Stream& maker, CopyLabel label)
       : tier_(*tier),
         lanes_(*lanes),
         extent_(extent),
         bytes_(bytes),
-        maker_(maker) {}
+        maker_(maker),
+        label_(label) {}
 
   ~Slot() override {
     if (tier_.in_child_) return;
@@ -84,6 +85,7 @@ class CudaTier::Slot final : public SpillSlot {
   const Extent extent_;
   const size_t bytes_;
   const c10::Stream maker_;
+  const CopyLabel label_;  // in the trace
   Bytes leaving_{};
   std::shared_ptr<CudaCopy> out_;
   std::shared_ptr<CudaCopy> back_;
@@ -102,15 +104,31 @@ absl::StatusOr<CudaLanes*> CudaTier::LanesOf(int device) {
   }
   if (device >= static_cast<int>(lanes_.size())) lanes_.resize(device + 1);
   if (lanes_[device] == nullptr) {
-    auto lanes = CudaLanes::Open(&api_, slab_.get(), device, kInFlight);
+    auto lanes = CudaLanes::Open(&api_, slab_.get(), device, kInFlight,
+                                 ObserverOf(device));
     if (!lanes.ok()) return lanes.status();
     lanes_[device] = *std::move(lanes);
   }
   return lanes_[device].get();
 }
 
+CopyObserver CudaTier::ObserverOf(int device) const {
+  if (log_.add == nullptr) return {};
+  return {.clock = clocks_[device],
+          .on_copy = [add = log_.add](const TimedCopy& copy) {
+            if (copy.label.name < 0) return;
+            add({.kind = copy.way == CopyWay::kOut ? SpanKind::kOffload
+                                                   : SpanKind::kRestore,
+                 .name = copy.label.name,
+                 .begin = copy.begin,
+                 .end = copy.end,
+                 .bytes = copy.size,
+                 .value = copy.label.value});
+          }};
+}
+
 absl::StatusOr<std::shared_ptr<SpillSlot>> CudaTier::StartWrite(
-    const c10::Storage& bytes, absl::string_view /*what*/,
+    const c10::Storage& bytes, absl::string_view what,
     const std::optional<c10::Stream>& maker) {
   const c10::DeviceGuard there = Enter(maker->device_index());
   const auto lanes = LanesOf(maker->device_index());
@@ -118,9 +136,14 @@ absl::StatusOr<std::shared_ptr<SpillSlot>> CudaTier::StartWrite(
   const Bytes size{static_cast<int64_t>(bytes.nbytes())};
   const auto extent = (*lanes)->Take(size);
   if (!extent.ok()) return extent.status();
-  auto slot =
-      std::make_shared<Slot>(this, *lanes, *extent, bytes.nbytes(), *maker);
-  auto out = (*lanes)->Out(bytes.data(), *extent, size, Native(*maker));
+  CopyLabel label;
+  if (log_.about != nullptr) {
+    const Span about = log_.about(what, bytes.data());
+    label = {.name = about.name, .value = about.value};
+  }
+  auto slot = std::make_shared<Slot>(this, *lanes, *extent, bytes.nbytes(),
+                                     *maker, label);
+  auto out = (*lanes)->Out(bytes.data(), *extent, size, Native(*maker), label);
   if (!out.ok()) return out.status();
   slot->out_ = *std::move(out);
   slot->leaving_ = size;
@@ -149,7 +172,7 @@ absl::Status CudaTier::StartRead(SpillSlot* started) {
   slot->allocated_on_ = Device::Get().CurrentStream(slot->device());
   auto back = slot->lanes_.Back(slot->extent_, slot->incoming_.mutable_data(),
                                 Bytes{static_cast<int64_t>(slot->bytes_)},
-                                Native(*slot->allocated_on_));
+                                Native(*slot->allocated_on_), slot->label_);
   if (!back.ok()) {
     slot->incoming_ = c10::Storage();
     return back.status();

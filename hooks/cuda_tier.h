@@ -9,12 +9,14 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "allocator/cuda_api.h"
+#include "allocator/cuda_clock.h"
 #include "allocator/cuda_lanes.h"
 #include "allocator/pinned_slab.h"
 #include "hooks/host_tier.h"
@@ -25,10 +27,12 @@ namespace ebbtide {
 class CudaTier final : public HostTier {
  public:
   // `api` lives for ever. `asked`: the most host memory that may be taken, if
-  // anything has been said.
-  CudaTier(const CudaApi* api, std::optional<Bytes> asked)
-      : api_(*api), asked_(asked) {}
+  // anything has been said. `clocks` of the devices, by index.
+  CudaTier(const CudaApi* api, std::optional<Bytes> asked,
+           std::vector<std::shared_ptr<CudaClock>> clocks)
+      : api_(*api), asked_(asked), clocks_(std::move(clocks)) {}
 
+  void SetLog(const TierLog& log) override { log_ = log; }
   // ResourceExhausted where pinned memory is short, which may pass.
   absl::StatusOr<std::shared_ptr<SpillSlot>> StartWrite(
       const c10::Storage& bytes, absl::string_view what,
@@ -50,10 +54,13 @@ class CudaTier final : public HostTier {
   class Slot;
 
   absl::StatusOr<CudaLanes*> LanesOf(int device);
+  CopyObserver ObserverOf(int device) const;
   CopyRates RatesOf(CopyWay way) const;
 
   const CudaApi& api_;
   const std::optional<Bytes> asked_;
+  const std::vector<std::shared_ptr<CudaClock>> clocks_;
+  TierLog log_;
   std::unique_ptr<PinnedSlab> slab_;
   std::vector<std::unique_ptr<CudaLanes>> lanes_;  // by device
   Bytes leaving_{};  // what copies out have not been finished of

@@ -53,6 +53,12 @@ struct Pressure {
   bool is_locked() const { return shortage == Shortage::kMissed; }
 };
 
+// When the host's clock (profiler/clock.h) read so: [begin, end).
+struct HostTimes {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
 // A place in the queue of a stream.
 struct TimeMark {
   TimeMark() = default;
@@ -186,12 +192,17 @@ class Device {
                        const c10::Stream& stream) = 0;
   // Behind what is queued on the current stream of the device; nullptr where
   // that cannot be had.
-  virtual std::unique_ptr<TimeMark> MarkTime(int index) = 0;
+  virtual std::shared_ptr<const TimeMark> MarkTime(int index) = 0;
   // How long the work between two marks of one device took; nullopt where
   // nobody knows, or not yet (`wait`: blocks until it is known).
   virtual std::optional<double> NanosecondsBetween(const TimeMark& begin,
                                                    const TimeMark& end,
                                                    bool wait) = 0;
+  // When that work ran; nullopt: it has not all run yet. Never blocks. An
+  // error: nobody will know.
+  virtual absl::StatusOr<std::optional<HostTimes>> HostTimesBetween(
+      int index, const std::shared_ptr<const TimeMark>& begin,
+      const std::shared_ptr<const TimeMark>& end) = 0;
   // Waits for all that has been queued, by anyone on any device of the kind.
   // False where that cannot be.
   virtual bool AwaitAll() { return true; }

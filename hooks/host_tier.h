@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "planner/units.h"
+#include "profiler/trace.h"
 
 namespace ebbtide {
 
@@ -39,6 +40,16 @@ class SpillSlot {
   SpillSlot() = default;
 };
 
+// What a tier tells the trace of copies that the device makes, of which the
+// host does not see when they run.
+struct TierLog {
+  // A copy of the value at `data`: its name (negative: nobody wants to know)
+  // and its block.
+  Span (*about)(absl::string_view what, const void* data) = nullptr;
+  // It has been made, on any thread.
+  void (*add)(const Span& span) = nullptr;
+};
+
 struct TierRoom {
   Bytes limit{};
   Bytes used{};
@@ -50,6 +61,9 @@ class HostTier {
   virtual ~HostTier() = default;
   HostTier(const HostTier&) = delete;
   HostTier& operator=(const HostTier&) = delete;
+
+  // Before the first copy. What the host copies itself is in the trace anyway.
+  virtual void SetLog(const TierLog& /*log*/) {}
 
   // Starts copying `bytes` out; they must stay as they are, and alive, as long
   // as the slot lives or until FinishWrite. `what` names them in the trace,

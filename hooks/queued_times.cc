@@ -4,6 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "hooks/device_spans.h"
+#include "hooks/run_log.h"
+
 namespace ebbtide {
 
 void QueuedTimes::Restart(Tape* tape, int device) {
@@ -17,12 +20,19 @@ void QueuedTimes::Begin() {
   if (Device::Get().is_async()) begin_ = Device::Get().MarkTime(device_);
 }
 
-void QueuedTimes::End(What what, int index) {
-  if (begin_ == nullptr) return;
-  auto end = Device::Get().MarkTime(device_);
-  if (end == nullptr) return;
-  spans_.push_back({what, index, std::move(begin_), std::move(end)});
+bool QueuedTimes::End(What what, int index, int name) {
+  if (begin_ == nullptr) return false;
+  const auto end = Device::Get().MarkTime(device_);
+  if (end == nullptr) return false;
+  if (name != RunLog::kNoName) {
+    const SpanKind kind =
+        what == What::kOp ? SpanKind::kForward : SpanKind::kBackward;
+    DeviceSpans::Global().Add({.kind = kind, .name = name}, device_, begin_,
+                              end);
+  }
+  spans_.push_back({what, index, std::move(begin_), end});
   Poll();
+  return true;
 }
 
 void QueuedTimes::Take(bool wait) {

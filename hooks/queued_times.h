@@ -22,9 +22,10 @@ class QueuedTimes {
   void Restart(Tape* tape, int device);
 
   // What is queued between the two, on the current stream of the caller, is the
-  // op or the stage with that index. A second Begin replaces the first.
+  // op or the stage with that index, whose name has that number in the trace. A
+  // second Begin replaces the first. False: nobody will know when it ran.
   void Begin();
-  void End(What what, int index);
+  bool End(What what, int index, int name);
 
   // Takes over the times of what has run. Finish waits for all of it.
   void Poll() { Take(/*wait=*/false); }
@@ -34,14 +35,14 @@ class QueuedTimes {
   struct Span {
     What what = What::kOp;
     int index = 0;
-    std::unique_ptr<TimeMark> begin;
-    std::unique_ptr<TimeMark> end;
+    std::shared_ptr<const TimeMark> begin;
+    std::shared_ptr<const TimeMark> end;
   };
   void Take(bool wait);
 
   Tape* tape_ = nullptr;
   int device_ = 0;
-  std::unique_ptr<TimeMark> begin_;
+  std::shared_ptr<const TimeMark> begin_;
   std::deque<Span> spans_;  // in the order of their ends
 };
 

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "allocator/allocation_kind.h"
 #include "hooks/device.h"
+#include "hooks/device_spans.h"
 #include "hooks/insist.h"
 #include "hooks/outside.h"
 #include "hooks/proving.h"
@@ -60,6 +61,15 @@ void Residency::Add(const std::shared_ptr<Tape>& tape) {
   tapes_.push_back(tape);
 }
 
+void Residency::SetTier(std::unique_ptr<HostTier> tier) {
+  tier_ = std::move(tier);
+  LogCopies();
+}
+
+void Residency::LogCopies() const {
+  if (tier_ != nullptr) tier_->SetLog(RunLog::Global().ForTier());
+}
+
 void Residency::SetPosition(const Tape* tape, double position) {
   positioned_ = tape;
   position_ = position;
@@ -69,8 +79,8 @@ c10::Storage Residency::Fetch(Tape* tape, int index) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
   if (!storage.data && storage.spill) {
-    const LogSpan span(SpanKind::kStall, NameOf(*tape, index), storage.bytes,
-                       storage.logged);
+    const QueuedSpan span(SpanKind::kStall, NameOf(*tape, index), storage.bytes,
+                          storage.logged, tape->device);
     ++storage.pins;
     const auto unpin = absl::MakeCleanup([&storage] { --storage.pins; });
     auto bytes = Insist([&] { return tier_->FinishRead(storage.spill.get()); });
@@ -243,8 +253,9 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
 
 void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
   const Timed timed(this);
-  const LogSpan span(SpanKind::kRecompute, NameOf(*tape, index),
-                     tape->storages[index].bytes, tape->storages[index].logged);
+  const QueuedSpan span(SpanKind::kRecompute, NameOf(*tape, index),
+                        tape->storages[index].bytes,
+                        tape->storages[index].logged, tape->device);
   const AllocationKind scratch(Kind::kScratch);
   const RecoveryPolicy policy = {
       .hold = std::move(hold),

@@ -33,7 +33,9 @@ struct ResidencyCounts {
 class Residency {
  public:
   // Where evicted bytes may go. Without one nothing is spilled.
-  void SetTier(std::unique_ptr<HostTier> tier) { tier_ = std::move(tier); }
+  void SetTier(std::unique_ptr<HostTier> tier);
+  // A trace has been opened.
+  void LogCopies() const;
   // For a child of fork: its threads are not there to be ended.
   void LeaveTier() { static_cast<void>(tier_.release()); }
 

@@ -111,8 +111,20 @@ void RunLog::Close() {
 
 bool RunLog::TakesDetail() const { return is_open_ && writer->takes_detail(); }
 
-int RunLog::EnterOp(absl::string_view name) {
-  return op_here = TakesDetail() ? writer->Name(name) : kNoName;
+int RunLog::EnterOp(absl::string_view name) { return op_here = Number(name); }
+
+int RunLog::Number(absl::string_view name) {
+  return TakesDetail() ? writer->Name(name) : kNoName;
+}
+
+TierLog RunLog::ForTier() const {
+  if (!is_open_) return {};
+  return {.about =
+              [](absl::string_view what, const void* data) {
+                return Span{.name = Global().Number(what),
+                            .value = Global().BlockAt(data)};
+              },
+          .add = [](const Span& span) { Global().AddSpan(span); }};
 }
 
 void RunLog::LeaveOp() { op_here = kNoName; }
@@ -184,6 +196,10 @@ void RunLog::AddSpan(SpanKind kind, absl::string_view what, int64_t begin,
                    .end = NowNanos(),
                    .bytes = bytes,
                    .value = value});
+}
+
+void RunLog::AddSpan(const Span& span) {
+  if (is_open_ && span.name != kNoName) writer->Add(span);
 }
 
 void RunLog::AddOp(SpanKind kind, int name, int64_t begin) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "allocator/ledger.h"
+#include "hooks/host_tier.h"
 #include "planner/units.h"
 #include "profiler/clock.h"
 #include "profiler/trace.h"
@@ -38,6 +39,10 @@ class RunLog {
   // LeaveOp: what it allocates is that op's. Returns its name's number.
   int EnterOp(absl::string_view name);
   void LeaveOp();
+  // Of a name in the trace; kNoName where nobody needs one.
+  int Number(absl::string_view name);
+  // Of copies of a tier (hooks/host_tier.h); of none where no file is open.
+  TierLog ForTier() const;
 
   void BeginStep(int64_t index);
   // The forward and backward pass of the step is over.
@@ -48,6 +53,7 @@ class RunLog {
   void AddEviction(absl::string_view what, const Eviction& eviction);
   void AddSpan(SpanKind kind, absl::string_view what, int64_t begin,
                Bytes bytes, int64_t value);
+  void AddSpan(const Span& span);
   // Of an op or a stage that EnterOp has numbered.
   void AddOp(SpanKind kind, int name, int64_t begin);
   // What the block at `data` is there for, with a file only: it is told in the

@@ -321,6 +321,7 @@ std::string Runtime::Finish() {
   // The books only: a thread may be inside the pair, and goes on with it.
   CloseStep();
   TakeQueuedTime();
+  LogQueued();
   watch_.kernels().Drop();
   watch_.kernels().CleanUp();
   TellCupti();

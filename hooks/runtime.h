@@ -174,6 +174,7 @@ class Runtime final : public TapeListener {
   // Between the last pair and the next: the books of the one, what to do in
   // the other.
   void CloseStep();
+  void LogQueued();
   void Learn();
   void Decide();
   // Says, once per signature, that no plan can hold the budget, or why none was

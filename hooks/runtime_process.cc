@@ -78,7 +78,7 @@ void Runtime::OpenLog() {
       FileOfRank(settings_.record, rank), settings_.record_limit, &ledger());
   if (opened.ok()) {
     if (settings_.budget) RunLog::Global().SetBudget(*settings_.budget);
-    return;
+    return residency_.LogCopies();
   }
   settings_.record.clear();
   if (!settings_.budget) return TurnOff(std::string(opened.message()));

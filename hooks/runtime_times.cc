@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "hooks/device.h"
+#include "hooks/device_spans.h"
 #include "hooks/run_log.h"
 #include "hooks/runtime.h"
 
@@ -69,6 +70,12 @@ void Runtime::TightenPlans(SignatureBook* book) {
   book->DiscardPlans();
 }
 
+// What the device has done by now of what it was told.
+void Runtime::LogQueued() {
+  residency_.LogTier();
+  DeviceSpans::Global().Poll();
+}
+
 void Runtime::CloseStep() {
   const double now = Seconds();
   TakeQueuedTime();
@@ -80,7 +87,7 @@ void Runtime::CloseStep() {
     overran_ = peak > budget();
     waste_ = peak - ledger().Peak();
     if (overran_) ++report_.over_budget_steps;
-    residency_.LogTier();
+    LogQueued();
     RunLog::Global().EndStep(report_.steps.count(), peak);
     report_.steps.Add({.seconds = step_seconds_, .peak = peak});
     note_ = {.number = report_.steps.count() - 1, .marks = watch_.step_marks()};

@@ -50,10 +50,10 @@ void Watch::BeginOp(absl::string_view name) {
 void Watch::EndOp(int index) {
   TapeOp& op = tape_->ops[index];
   op.nanoseconds = Since(began_, own_);
-  queued_.End(QueuedTimes::What::kOp, index);
+  const bool is_queued = queued_.End(QueuedTimes::What::kOp, index, name_);
   kernels_.EndOp(index);
   op.other = ledger().WindowPeakOther();
-  RunLog::Global().AddOp(SpanKind::kForward, name_, began_);
+  if (!is_queued) RunLog::Global().AddOp(SpanKind::kForward, name_, began_);
   RunLog::Global().LeaveOp();
   Bytes made{};
   for (int output : op.outputs) {
@@ -82,13 +82,14 @@ void Watch::NoteReleased(int instant) {
 void Watch::CloseStage() {
   if (tape_->stages.empty()) return;
   TapeStage& stage = tape_->stages.back();
-  RunLog::Global().AddOp(SpanKind::kBackward, name_, began_);
-  RunLog::Global().LeaveOp();
   stage.during = ledger().WindowPeakOther();
   stage.nanoseconds = Since(began_, own_);
-  queued_.End(QueuedTimes::What::kStage,
-              static_cast<int>(tape_->stages.size()) - 1);
-  NoteReleased(kStageInstant + static_cast<int>(tape_->stages.size()) - 1);
+  const int index = static_cast<int>(tape_->stages.size()) - 1;
+  if (!queued_.End(QueuedTimes::What::kStage, index, name_)) {
+    RunLog::Global().AddOp(SpanKind::kBackward, name_, began_);
+  }
+  RunLog::Global().LeaveOp();
+  NoteReleased(kStageInstant + index);
 }
 
 int Watch::Ask(int storage, const torch::autograd::Node* node) {

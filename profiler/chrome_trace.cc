@@ -27,10 +27,14 @@ class Row {
   explicit Row(int number) : number_(number) {}
   int number() const { return number_; }
 
-  // In the order of their ends. False where it would overlap with another.
+  // In about the order of their ends. False where it would overlap with
+  // another, or might.
   bool Takes(const Span& span) {
     size_t before = outer_.size();
-    while (before > 0 && outer_[before - 1].first >= span.begin) --before;
+    while (before > 0 && outer_[before - 1].first >= span.begin) {
+      if (outer_[before - 1].second > span.end) return false;
+      --before;
+    }
     if (before > 0 && outer_[before - 1].second > span.begin) return false;
     outer_.resize(before);
     outer_.emplace_back(span.begin, span.end);

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "allocator/cuda_lanes.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "profiler/clock.h"
 #include "tests/allocator/fake_cuda.h"
 #include "tests/allocator/pages.h"
 
@@ -23,6 +25,12 @@ class CudaMeterTest : public testing::Test {
         *PinnedSlab::Open(cuda_.api(), {.limit = MiB(64), .ahead = Bytes{0}});
     lanes_ = *CudaLanes::Open(cuda_.api(), slab_.get(), 0, MiB(64));
   }
+  void Observe() {
+    lanes_ = *CudaLanes::Open(
+        cuda_.api(), slab_.get(), 0, MiB(64),
+        {std::make_shared<CudaClock>(),
+         [this](const TimedCopy& copy) { told_.push_back(copy); }});
+  }
   void TearDown() override {
     lanes_.reset();
     slab_.reset();
@@ -33,9 +41,11 @@ class CudaMeterTest : public testing::Test {
     cuda_.Launch(
         stream, [] {}, after);
     const Extent extent = *lanes_->Take(size);
-    const auto copy = way == CopyWay::kOut
-                          ? lanes_->Out(memory_.data(), extent, size, stream)
-                          : lanes_->Back(extent, memory_.data(), size, stream);
+    const CopyLabel label = {.name = ++copies_, .value = copies_ * 10};
+    const auto copy =
+        way == CopyWay::kOut
+            ? lanes_->Out(memory_.data(), extent, size, stream, label)
+            : lanes_->Back(extent, memory_.data(), size, stream, label);
     EXPECT_TRUE(copy.ok());
   }
   void RunAndPoll() {
@@ -51,6 +61,8 @@ class CudaMeterTest : public testing::Test {
   std::unique_ptr<PinnedSlab> slab_;
   std::unique_ptr<CudaLanes> lanes_;
   std::vector<char> memory_ = std::vector<char>(32 << 20);
+  int copies_ = 0;
+  std::vector<TimedCopy> told_;
 };
 
 TEST_F(CudaMeterTest, ACopyAloneIsMeasuredWhenItHasEnded) {
@@ -158,6 +170,72 @@ TEST_F(CudaMeterTest, SmallCopiesAreNotMeasured) {
   Copy(CopyWay::kOut, KiB(1023));
   RunAndPoll();
   EXPECT_EQ(Out(), 0);
+}
+
+TEST_F(CudaMeterTest, AnObserverIsToldOfEveryCopyOnTheHostsClock) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  Observe();
+  const int64_t asked = NowNanos();
+  Copy(CopyWay::kOut, KiB(512), 1);   // [1, 1.5)
+  Copy(CopyWay::kBack, KiB(256), 1);  // [1, 1.5)
+  Copy(CopyWay::kOut, MiB(2), 4);     // [4, 6)
+  lanes_->Poll();
+  EXPECT_THAT(told_, testing::IsEmpty());
+  RunAndPoll();
+  const int64_t seen = NowNanos();
+  ASSERT_THAT(told_, testing::SizeIs(3));
+  const TimedCopy& first = told_[0];
+  const TimedCopy& second = told_[1];
+  const TimedCopy& back = told_[2];
+  EXPECT_EQ(first.way, CopyWay::kOut);
+  EXPECT_EQ(first.size, KiB(512));
+  EXPECT_EQ(first.label.name, 1);
+  EXPECT_EQ(first.label.value, 10);
+  EXPECT_EQ(second.label.name, 3);
+  EXPECT_EQ(back.way, CopyWay::kBack);
+  EXPECT_EQ(back.label.name, 2);
+  EXPECT_EQ(first.end - first.begin, kSecond / 2);
+  EXPECT_EQ(back.end - back.begin, kSecond / 2);
+  EXPECT_EQ(second.end - second.begin, 2 * kSecond);
+  for (const TimedCopy& copy : told_) {
+    EXPECT_GE(copy.end, asked);
+    EXPECT_LE(copy.end, seen);
+  }
+  // Small ones say nothing about how fast the device copies.
+  EXPECT_DOUBLE_EQ(Out(), 1 << 20);
+  EXPECT_EQ(Back(), 0);
+}
+
+TEST_F(CudaMeterTest, AClockKnowsWhatWasBeforeItsFirstEvent) {
+  CudaClock clock;
+  const auto events = CudaEvents::Create(cuda_.api(), 0);
+  const cudaStream_t stream = cuda_.NewStream();
+  std::vector<std::shared_ptr<const CudaEvent>> marks;
+  for (const double seconds : {3.0, 0.25}) {
+    cuda_.Launch(
+        stream, [] {}, seconds);
+    auto event = *events->Take(CudaEvent::Use::kTiming);
+    ASSERT_TRUE(event.Record(stream).ok());
+    marks.push_back(std::make_shared<const CudaEvent>(std::move(event)));
+  }
+  EXPECT_EQ(*clock.SecondsOf(marks[0]), std::nullopt);
+  cuda_.Run();
+  EXPECT_EQ(*clock.SecondsOf(marks[1]), 0);
+  EXPECT_EQ(*clock.SecondsOf(marks[0]), -0.25);
+}
+
+TEST_F(CudaMeterTest, AnEventThatFailsHasNoTime) {
+  const auto events = CudaEvents::Create(cuda_.api(), 0);
+  auto event = *events->Take(CudaEvent::Use::kTiming);
+  ASSERT_TRUE(event.Record(cuda_.NewStream()).ok());
+  const auto mark = std::make_shared<const CudaEvent>(std::move(event));
+  cuda_.Run();
+  for (int call = 0; call < 2; ++call) {  // the query, the time between
+    CudaClock clock;
+    cuda_.FailCall(cuda_.calls() + call, cudaErrorUnknown);
+    EXPECT_FALSE(clock.SecondsOf(mark).ok());
+  }
+  EXPECT_TRUE(CudaClock().SecondsOf(mark).ok());
 }
 
 // Times between events are floats: over a day they know 8 ms. These copies take

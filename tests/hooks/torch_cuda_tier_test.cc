@@ -14,6 +14,7 @@
 
 #include "gtest/gtest.h"
 #include "hooks/cuda_device.h"
+#include "profiler/clock.h"
 #include "tests/cudasim/control.h"
 
 namespace ebbtide {
@@ -67,7 +68,8 @@ class CudaTierTest : public testing::TestWithParam<int> {
     return *std::move(slot);
   }
 
-  CudaTier tier_{*CudaApi::Loaded(), Bytes{64 << 20}};
+  CudaTier tier_{
+      *CudaApi::Loaded(), Bytes{64 << 20}, {std::make_shared<CudaClock>()}};
 };
 
 TEST_P(CudaTierTest, BytesComeBackAfterTheirMemoryWasTakenByOthers) {
@@ -137,6 +139,39 @@ TEST_P(CudaTierTest, WithoutRoomNothingIsCopied) {
   EXPECT_TRUE(absl::IsResourceExhausted(
       tier_.StartWrite(large, "test", Here()).status()));
   EXPECT_EQ(tier_.in_flight(), Bytes{0});
+}
+
+TEST_P(CudaTierTest, TheTraceIsToldOfWhatWasCopiedUnderItsName) {
+  static std::vector<Span> told;
+  told.clear();
+  CudaTier tier(*CudaApi::Loaded(), Bytes{64 << 20},
+                {std::make_shared<CudaClock>()});
+  tier.SetLog({.about =
+                   [](absl::string_view what, const void* data) {
+                     EXPECT_NE(data, nullptr);
+                     return Span{.name = what == "unknown" ? -1 : 7,
+                                 .value = 3};
+                   },
+               .add = [](const Span& span) { told.push_back(span); }});
+  const int64_t before = NowNanos();
+  const c10::Storage bytes = Made(5);
+  const auto unknown = *tier.StartWrite(bytes, "unknown", Here());
+  const auto slot = *tier.StartWrite(bytes, "known", Here());
+  EXPECT_TRUE(tier.FinishWrite(slot.get()).ok());
+  EXPECT_EQ(Content(*tier.FinishRead(slot.get())), std::string(kBytes, 5));
+  EXPECT_TRUE(Cuda().AwaitAll());
+  tier.room();
+  const int64_t after = NowNanos();
+  ASSERT_EQ(told.size(), 2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(told[i].kind, i == 0 ? SpanKind::kOffload : SpanKind::kRestore);
+    EXPECT_EQ(told[i].name, 7);
+    EXPECT_EQ(told[i].value, 3);
+    EXPECT_EQ(told[i].bytes, Bytes{kBytes});
+    EXPECT_LT(told[i].begin, told[i].end);
+    EXPECT_GE(told[i].end, before);
+    EXPECT_LE(told[i].end, after);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, CudaTierTest,

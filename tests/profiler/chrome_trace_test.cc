@@ -17,16 +17,21 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::map<std::string, std::vector<Json>> ByPhase(const Trace& trace,
+std::map<std::string, std::vector<Json>> ByPhase(const TraceSource& source,
                                                  int points = 1000) {
   std::ostringstream out;
-  EXPECT_TRUE(WriteChromeTrace(SourceOf(trace), out, points).ok());
+  EXPECT_TRUE(WriteChromeTrace(source, out, points).ok());
   std::map<std::string, std::vector<Json>> by_phase;
   const Json json = Json::parse(out.str());
   for (const auto& event : json["traceEvents"]) {
     by_phase[event["ph"]].push_back(event);
   }
   return by_phase;
+}
+
+std::map<std::string, std::vector<Json>> ByPhase(const Trace& trace,
+                                                 int points = 1000) {
+  return ByPhase(SourceOf(trace), points);
 }
 
 TEST(ChromeTraceTest, EverythingHasAnEventAtItsTime) {
@@ -86,18 +91,9 @@ TEST(ChromeTraceTest, AnArrowLeadsFromACopyOutToEachCopyBack) {
   }
 }
 
-TEST(ChromeTraceTest, SpansOfARowNestWhateverTheThreadsDid) {
-  Trace trace;
-  trace.names = {"op"};
-  std::mt19937 rng(3);
-  for (int i = 0; i < 3000; ++i) {
-    const int64_t begin = rng() % 10'000;
-    trace.spans.push_back({SpanKind::kForward, 0, begin,
-                           begin + 1 + static_cast<int64_t>(rng() % 50)});
-  }
-  auto by_phase = ByPhase(trace);
-  ASSERT_EQ(by_phase["X"].size(), 3000);
+void ExpectRowsNest(std::map<std::string, std::vector<Json>> by_phase) {
   std::map<int, std::vector<std::pair<int64_t, int64_t>>> rows;
+  ASSERT_EQ(by_phase["X"].size(), 3000);
   for (const auto& event : by_phase["X"]) {
     const int64_t begin = std::llround(1000 * event["ts"].get<double>());
     rows[event["tid"]].emplace_back(
@@ -111,6 +107,33 @@ TEST(ChromeTraceTest, SpansOfARowNestWhateverTheThreadsDid) {
       }
     }
   }
+}
+
+TEST(ChromeTraceTest, SpansOfARowNestWhateverTheThreadsDid) {
+  Trace trace;
+  trace.names = {"op"};
+  std::mt19937 rng(3);
+  for (int i = 0; i < 3000; ++i) {
+    const int64_t begin = rng() % 10'000;
+    trace.spans.push_back({SpanKind::kForward, 0, begin,
+                           begin + 1 + static_cast<int64_t>(rng() % 50)});
+  }
+  ExpectRowsNest(ByPhase(trace));
+}
+
+// A device's work is located when the next is looked at, so that a file may
+// have what ended later first.
+TEST(ChromeTraceTest, SpansOfARowNestWhereTheirEndsAreOutOfOrder) {
+  ExpectRowsNest(ByPhase([](TraceVisitor& visitor) -> absl::StatusOr<TraceEnd> {
+    visitor.OnName("op");
+    std::mt19937 rng(3);
+    for (int i = 0; i < 3000; ++i) {
+      const int64_t begin = i + static_cast<int64_t>(rng() % 30);
+      const int64_t end = begin + 1 + static_cast<int64_t>(rng() % 50);
+      visitor.OnSpan({SpanKind::kForward, 0, begin, end});
+    }
+    return TraceEnd{.complete = true};
+  }));
 }
 
 TEST(ChromeTraceTest, OfMoreEventsThanPointsTheHighestStays) {

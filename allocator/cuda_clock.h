@@ -1,0 +1,44 @@
+// When timing events of one device happened: by a clock that begins with the
+// first one asked about, and by the host's (profiler/clock.h).
+//
+// Thread-safe. Never blocks, and no lock is held while CUDA is called.
+#ifndef EBBTIDE_ALLOCATOR_CUDA_CLOCK_H_
+#define EBBTIDE_ALLOCATOR_CUDA_CLOCK_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "allocator/cuda_events.h"
+#include "profiler/clock_match.h"
+
+namespace ebbtide {
+
+class CudaClock {
+ public:
+  // Seconds; nullopt: it has not happened yet. Of an event for timing that was
+  // recorded. An error, as CudaStatus: nobody will know.
+  absl::StatusOr<std::optional<double>> SecondsOf(
+      const std::shared_ptr<const CudaEvent>& event);
+
+  // NowNanos() when the moment was that SecondsOf gave just now, of an event
+  // that was recorded after `asked`.
+  int64_t HostTime(double seconds, int64_t asked);
+
+ private:
+  struct Anchor {
+    std::shared_ptr<const CudaEvent> event;
+    double at = 0;
+  };
+  std::mutex mutex_;
+  // The latest event known. Times between events are floats, so the nearer it
+  // is, the more exact.
+  Anchor anchor_;
+  ClockMatch match_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_CUDA_CLOCK_H_
