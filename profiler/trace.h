@@ -85,6 +85,8 @@ enum class SpanKind : uint8_t {
 inline constexpr int kSpanKinds = 6;
 const char* SpanKindName(SpanKind kind);
 
+// By the host's clock, of work that is queued when the device did it. In a file
+// they come when that is known, in about the order of their ends.
 struct Span {
   SpanKind kind = SpanKind::kForward;
   int name = 0;  // index of Trace::names: the op or value

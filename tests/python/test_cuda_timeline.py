@@ -1,0 +1,87 @@
+"""A trace of a CUDA job has what the device did where the device did it."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness
+import simulator
+from chrome_file import ChromeTrace, nanos
+from run import PYTHON, run
+
+PROGRAM = harness.ROOT / "tests" / "python" / "programs" / "cuda_job.py"
+ARGUMENTS = ("gpt", "--size", "small", "--batch", "16", "--steps", "6")
+# What the simulated device takes for a copy: 25 GB/s, and 3 us to begin.
+BYTES_PER_NANOSECOND = 25
+STARTING = 3000
+KINDS = ("forward", "backward", "recompute", "offload", "restore", "stall")
+
+
+@pytest.fixture(scope="module", params=["eager", "late"])
+def trained(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[ChromeTrace, dict[str, Any]]:
+    """The Chrome trace of a job that drops and moves, and its report."""
+    simulator.check_built()
+    folder = Path(tmp_path_factory.mktemp("cuda"))
+    trace, report = folder / "run.ebbtide", folder / "report.json"
+    done = run(
+        [PYTHON, PROGRAM, request.param, *ARGUMENTS],
+        PYTHONPATH=f"{simulator.FACE}:{harness.JOBS}",
+        EBBTIDE_BUDGET="36MiB",
+        EBBTIDE_RECORD=os.fspath(trace),
+        EBBTIDE_REPORT=os.fspath(report),
+        **simulator.SMALL_WORKSPACES,
+    )
+    assert done.returncode == 0, done.stderr
+    out = folder / "run.json"
+    shown = run([harness.EBBTIDE, "timeline", trace, "-o", out])
+    assert (shown.returncode, shown.stderr) == (0, "")
+    return ChromeTrace(out), json.loads(report.read_text())
+
+
+def spans(chrome: ChromeTrace, kind: str) -> list[dict[str, Any]]:
+    return [event for event in chrome.phase("X") if event.get("cat") == kind]
+
+
+def test_every_lane_has_spans_and_they_nest(
+    trained: tuple[ChromeTrace, dict[str, Any]],
+) -> None:
+    chrome, _ = trained
+    chrome.check_nesting()
+    chrome.check_threads()
+    steps = [event for event in chrome.phase("X") if "cat" not in event]
+    first = nanos(steps[0]["ts"])
+    last = max(nanos(step["ts"]) + nanos(step["dur"]) for step in steps)
+    for kind in KINDS:
+        lane = spans(chrome, kind)
+        assert lane, kind
+        for span in lane:
+            assert first <= nanos(span["ts"]) + nanos(span["dur"]) <= last, span
+
+
+def test_copies_are_all_there_and_take_what_the_device_took(
+    trained: tuple[ChromeTrace, dict[str, Any]],
+) -> None:
+    chrome, report = trained
+    out, back = spans(chrome, "offload"), spans(chrome, "restore")
+    assert sum(span["args"]["bytes"] for span in out) == report["bytes_spilled"]
+    # What was fetched early and let go again was copied, too.
+    assert sum(span["args"]["bytes"] for span in back) >= report["bytes_restored"]
+    for span in [*out, *back]:
+        due = span["args"]["bytes"] / BYTES_PER_NANOSECOND + STARTING
+        assert abs(nanos(span["dur"]) - due) <= 2, span
+
+
+def test_ops_take_the_device_s_time_and_not_the_host_s(
+    trained: tuple[ChromeTrace, dict[str, Any]],
+) -> None:
+    chrome, _ = trained
+    # Calls and kernels take whole microseconds of its clock.
+    for span in spans(chrome, "forward"):
+        beyond = (nanos(span["dur"]) + 500) % 1000 - 500
+        assert abs(beyond) <= 2, span
+    assert all(nanos(span["dur"]) > 0 for span in spans(chrome, "recompute"))
