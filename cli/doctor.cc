@@ -20,6 +20,14 @@ std::string Minor(const std::string& version) {
   return parts.size() < 2 ? version : absl::StrCat(parts[0], ".", parts[1]);
 }
 
+// "2.11, 2.15".
+std::string Minors(const std::vector<std::string>& versions) {
+  return absl::StrJoin(versions, ", ",
+                       [](std::string* out, const std::string& version) {
+                         absl::StrAppend(out, Minor(version));
+                       });
+}
+
 Findings CheckLibrary(const SystemView& system) {
   if (system.preload.empty()) {
     return {
@@ -43,8 +51,8 @@ Findings CheckPython(const SystemView& system) {
 
 Findings CheckTorch(const SystemView& system) {
   const PythonView& python = system.python;
-  const std::string wanted =
-      absl::StrCat("install torch ", Minor(system.built_for));
+  const std::string versions = Minors(system.built_for);
+  const std::string wanted = absl::StrCat("install torch ", versions);
   if (python.version.empty()) return {};
   if (python.torch.empty()) {
     return {Needed("torch", python.torch_problem, wanted)};
@@ -58,11 +66,13 @@ Findings CheckTorch(const SystemView& system) {
                     "nobody knows which version ebbtide was built for: "
                     "install the wheel again")};
   }
-  if (Minor(python.torch) != Minor(system.built_for)) {
-    return {Needed(
-        "torch",
-        absl::StrCat(what, "; ebbtide was built for ", Minor(system.built_for)),
-        wanted)};
+  const bool is_known = std::any_of(
+      system.built_for.begin(), system.built_for.end(),
+      [&](const auto& each) { return Minor(each) == Minor(python.torch); });
+  if (!is_known) {
+    return {Needed("torch",
+                   absl::StrCat(what, "; ebbtide was built for ", versions),
+                   wanted)};
   }
   return {
       Ok("torch", absl::StrCat(what, "; the version ebbtide was built for"))};

@@ -45,7 +45,7 @@ struct SystemView {
   std::string settings_problem;
   std::string preload;  // the library; empty: not found
   std::string preload_problem;
-  std::string built_for;  // the version of torch; empty: nobody knows
+  std::vector<std::string> built_for;  // versions of torch; none: nobody knows
   PythonView python;
   SpillView spill;
   Bytes ram{};

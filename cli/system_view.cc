@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -210,12 +211,23 @@ std::string FirstWordOf(const fs::path& path) {
   return word;
 }
 
-// Beside the libraries as they are installed, or as they are built.
-std::string BuiltFor(const fs::path& preload) {
+// Beside the libraries as they are built, or as they are installed, where more
+// may lie below.
+std::vector<std::string> BuiltFor(const fs::path& preload) {
   const fs::path folder = preload.parent_path();
-  const std::string installed = FirstWordOf(folder / "torch_version");
-  return installed.empty() ? FirstWordOf(folder / "../python/torch_version")
-                           : installed;
+  std::vector<fs::path> files = {folder / "../python/torch_version",
+                                 folder / "torch_version"};
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    files.push_back(entry.path() / "torch_version");
+  }
+  std::sort(files.begin() + 2, files.end());
+  std::vector<std::string> versions;
+  for (const fs::path& file : files) {
+    std::string version = FirstWordOf(file);
+    if (!version.empty()) versions.push_back(std::move(version));
+  }
+  return versions;
 }
 
 }  // namespace

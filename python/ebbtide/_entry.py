@@ -54,17 +54,18 @@ def _open_core() -> None:
     mark = sys.modules.get(_MARK)
     if mark is not None and getattr(mark, "folder", None) == _LIBRARIES:
         return
-    built_for = (_LIBRARIES / "torch_version").read_text().strip()
     running = sys.modules["torch"].__version__
-    if _minor(running) != _minor(built_for):
-        why = f"built for torch {_minor(built_for)}, this is torch {running}"
+    folders = _folders()
+    folder = folders.get(_minor(running))
+    if folder is None:
+        why = f"built for torch {', '.join(folders)}, this is torch {running}"
         if mark is None and _names_cuda(os.environ):
             sys.modules[_MARK] = types.ModuleType(_MARK)
             _plug_in(why)
         elif mark is None:
             _say_off(why)
         return
-    core = ctypes.CDLL(str(_library()), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+    core = ctypes.CDLL(str(_library(folder)), mode=os.RTLD_NOW | os.RTLD_LOCAL)
     if mark is None:
         mark = types.ModuleType(_MARK)
         mark.__dict__["folder"] = _LIBRARIES
@@ -185,12 +186,19 @@ def _hold_what_is_saved(core: ctypes.CDLL, exposed_storage: Callable[..., Any]) 
     torch.save = saving(torch.save)
 
 
-def _library() -> Path:
+def _folders() -> dict[str, Path]:
+    """Where the core lies for each minor version of torch it was built for."""
+    others = sorted(_LIBRARIES.glob("torch-*/torch_version"))
+    files = [_LIBRARIES / "torch_version", *others]
+    return {_minor(file.read_text().strip()): file.parent for file in files}
+
+
+def _library(folder: Path) -> Path:
     """The form of the core for this torch."""
-    plain = _LIBRARIES / "libebbtide.so"
+    plain = folder / "libebbtide.so"
     if sys.modules["torch"].version.cuda is None:
         return plain
-    cuda = _LIBRARIES / "libebbtide_cuda.so"
+    cuda = folder / "libebbtide_cuda.so"
     if plain.exists() and not cuda.exists():
         _say("built for a torch without CUDA: CUDA memory is left alone")
         return plain

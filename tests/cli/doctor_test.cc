@@ -17,7 +17,7 @@ using State = Finding::State;
 SystemView Healthy() {
   SystemView view;
   view.preload = "/lib/libebbtide_preload.so";
-  view.built_for = "2.11.0+cu130";
+  view.built_for = {"2.11.0+cu130", "2.15.0"};
   view.python = {.path = "/usr/bin/python",
                  .version = "3.11.2",
                  .torch = "2.11.0",
@@ -65,6 +65,12 @@ TEST(DoctorTest, OnAHealthyMachineEveryLineIsOk) {
   EXPECT_TRUE(IsFit(Diagnose(Healthy())));
 }
 
+TEST(DoctorTest, AnyVersionThatTheWheelIsForIsOk) {
+  const SystemView view =
+      With([](SystemView* v) { v->python.torch = "2.15.1+cpu"; });
+  EXPECT_TRUE(Bad(view).empty());
+}
+
 struct Case {
   SystemView view;
   State state;
@@ -97,7 +103,7 @@ TEST(DoctorTest, WhatIsWrongIsNamedAndWhatToDoIsSaid) {
        }),
        kMissing, true, "torch", "ModuleNotFoundError", "install torch 2.11"},
       {with([](auto* v) { v->python.torch = "2.10.1"; }), kMissing, true,
-       "torch", "ebbtide was built for 2.11", "install torch 2.11"},
+       "torch", "ebbtide was built for 2.11, 2.15", "install torch 2.11, 2.15"},
       {with([](auto* v) { v->built_for.clear(); }), kLimited, false, "torch",
        "2.11.0, for CUDA 13.0", "install the wheel again"},
       {with([](auto* v) { v->python.entry_points.clear(); }), kLimited, false,

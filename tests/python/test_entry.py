@@ -21,7 +21,9 @@ LOADED = [
 ]
 
 
-def import_with(package: Path, **variables: str) -> tuple[str, list[str]]:
+def import_with(
+    package: Path, command: list[str] = IMPORT, **variables: str
+) -> tuple[str, list[str]]:
     """Imports torch with the entry point of this copy of the package.
 
     `-S` hides the installed package, whose entry point would start too.
@@ -34,7 +36,7 @@ def import_with(package: Path, **variables: str) -> tuple[str, list[str]]:
         if not entry.name.startswith("ebbtide"):
             (hidden / entry.name).symlink_to(entry)
     path = os.pathsep.join([str(package / "boot"), str(hidden)])
-    done = run([PYTHON, "-S", *IMPORT[1:]], PYTHONPATH=path, **variables)
+    done = run([PYTHON, "-S", *command[1:]], PYTHONPATH=path, **variables)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr.splitlines()
 
@@ -99,6 +101,36 @@ def test_a_core_for_another_torch_is_not_opened(package_copy: Path) -> None:
     output, errors = import_with(package_copy, EBBTIDE_BUDGET="1GiB")
     assert output == "imported 2.0\n"
     assert errors == ["ebbtide: off: built for torch 2.15, this is torch 2.11.0+cu130"]
+
+
+def for_another_torch_first(package: Path, also: str) -> Path:
+    """A wheel of two versions: the folder of the second, which has our libraries."""
+    folder = package / "lib" / f"torch-{also}"
+    folder.mkdir()
+    for name in ("libebbtide.so", "libebbtide_cuda.so", "torch_version"):
+        (package / "lib" / name).rename(folder / name)
+    (package / "lib" / "libebbtide_cuda.so").write_bytes(b"no library")
+    (package / "lib" / "torch_version").write_text("2.15.0\n")
+    return folder
+
+
+def test_the_core_for_this_torch_is_opened(package_copy: Path) -> None:
+    folder = for_another_torch_first(package_copy, "2.11")
+    where = [*IMPORT[:2], IMPORT[2] + "; print(open('/proc/self/maps').read())"]
+    output, errors = import_with(package_copy, where, EBBTIDE_BUDGET="8GiB")
+    assert f"{folder}/libebbtide_cuda.so\n" in output
+    # What it needs besides torch lies where all versions find it.
+    assert f"{package_copy}/lib/libabsl_strings.so" in output
+    assert not any("off:" in line for line in errors), errors
+
+
+def test_the_versions_that_there_are_are_named(package_copy: Path) -> None:
+    folder = for_another_torch_first(package_copy, "2.13")
+    (folder / "torch_version").write_text("2.13.1\n")
+    output, errors = import_with(package_copy, EBBTIDE_BUDGET="1GiB")
+    assert output == "imported 2.0\n"
+    here = "this is torch 2.11.0+cu130"
+    assert errors == [f"ebbtide: off: built for torch 2.15, 2.13, {here}"]
 
 
 def test_a_damaged_package_is_one_line(package_copy: Path) -> None:
