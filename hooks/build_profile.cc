@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "hooks/device.h"
+#include "hooks/recipe.h"
 #include "hooks/replay.h"
 #include "hooks/watch.h"
 
@@ -56,9 +57,7 @@ class Builder {
                                        .spread = op.spread,
                                        .other = op.other,
                                        .scratch = op.scratch,
-                                       .replayable = op.verified &&
-                                                     !op.info->opaque &&
-                                                     !op.parallel_region});
+                                       .replayable = RunsAgain(op)});
     }
   }
 
@@ -80,7 +79,10 @@ class Builder {
       measured_.profile.values.push_back(std::move(value));
       measured_.profile.ops[op].outputs.push_back(value_of_[i]);
       measured_.storages.push_back(i);
-      if (storage.opaque) measured_.profile.ops[op].replayable = false;
+      if (storage.opaque ||
+          MayHaveChangedSince(storage, storage.writers.front())) {
+        measured_.profile.ops[op].replayable = false;
+      }
       if (saved) LeaveOut(storage, op);
     }
   }
@@ -144,7 +146,8 @@ class Builder {
         if (value < 0) continue;
         const int made = measured_.profile.values[value].op;
         if (made == op) continue;  // its own earlier content
-        if (made > reader) {
+        if (made > reader ||
+            MayHaveChangedSince(tape_.storages[t.storage], reader)) {
           // Read before its last write: that content cannot be had again.
           measured_.profile.ops[op].replayable = false;
         } else {
@@ -157,9 +160,7 @@ class Builder {
   void Merge(int from, int to) {
     Op& earlier = measured_.profile.ops[from];
     Op& later = measured_.profile.ops[to];
-    const TapeOp& taped = tape_.ops[from];
-    later.replayable = later.replayable && taped.verified &&
-                       !taped.info->opaque && !taped.parallel_region;
+    later.replayable = later.replayable && RunsAgain(tape_.ops[from]);
     later.scratch = std::max(later.scratch, earlier.scratch);
     if (earlier.outputs.empty()) {
       later.time += std::exchange(earlier.time, 0);

@@ -13,6 +13,9 @@ const char* WhyNotAgain(const TapeOp& op) {
   if (op.info->opaque) return op.info->why_opaque;
   if (op.foreign) return "reads a tensor that is not plain";
   if (op.parallel_region) return "ran inside a parallel region";
+  // As in a custom function or a compiled graph, whose kernels write into
+  // results of ops, and are no ops themselves.
+  if (!op.grad_mode) return "ran where gradients are off";
   return op.verified ? nullptr : "did not repeat its bytes";
 }
 
@@ -73,6 +76,10 @@ class RecipeSearch {
       return No(wanted.writers.back(), "has its result rewritten");
     }
     if (wanted.opaque) return NoAsOpaque(wanted);
+    if (!relied_upon_ && MayHaveChangedSince(wanted, wanted.writers.front())) {
+      return No(wanted.writers.back(),
+                "has its result saved by a custom function");
+    }
     for (int op : wanted.writers) {
       if (!ops_.insert(op).second) continue;
       const char* refused = WhyNotAgain(tape_.ops[op]);
@@ -93,6 +100,9 @@ class RecipeSearch {
     const TapeStorage& input = tape_.storages[storage];
     if (!IsCurrentFor(input, reader)) {
       return No(reader, "read what was overwritten since");
+    }
+    if (!relied_upon_ && MayHaveChangedSince(input, reader)) {
+      return No(reader, "read what a custom function has saved since");
     }
     if (!seen_.insert(storage).second) return true;
     if (!relied_upon_ && (input.doomed || !MayRelyOn(input))) {
@@ -120,6 +130,8 @@ class RecipeSearch {
 };
 
 }  // namespace
+
+bool RunsAgain(const TapeOp& op) { return WhyNotAgain(op) == nullptr; }
 
 std::optional<Recipe> FindRecipe(const Tape& tape, int storage, int max_ops) {
   return RecipeSearch(tape, max_ops).Find(storage);

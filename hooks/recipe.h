@@ -34,6 +34,10 @@ struct Recipe {
 
 inline constexpr int kMostOps = 4096;
 
+// Whether the op gives the same bytes when run again, and those are what it
+// left.
+bool RunsAgain(const TapeOp& op);
+
 // The recipe of `storage` as if its bytes were gone, from what is available
 // now; nullopt where there is none: an op that is opaque, not verified, or
 // reads a version that has been overwritten since; an input that is gone; more

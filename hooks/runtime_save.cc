@@ -101,6 +101,7 @@ void Runtime::LogSave(TapeStorage* storage, const at::Tensor& tensor,
 
 int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   const c10::Storage& bytes = tensor.storage();
+  const bool is_custom = CurrentOp(tape) < 0;
   const int index = StorageToSave(tape, tensor);
   if (state_ == State::kSteady) {
     steady_run_->Check(position, tensor, index);
@@ -115,6 +116,7 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   ++tape->hooks;
   const int op = static_cast<int>(tape->ops.size()) - 1;
   if (storage.last_pack < 0) storage.tagged = op;
+  if (is_custom && !storage.parameter) storage.handed_over = op;
   if (storage.spill) tape->spilled_saves.insert(position);
   if (position >= static_cast<int>(tape->saves.size())) {
     tape->saves.resize(position + 1);

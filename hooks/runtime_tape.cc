@@ -200,7 +200,7 @@ void Runtime::NoteOutputs(Tape* tape, int index, at::TensorList outputs) {
 
 bool Runtime::IsToBeTried(const TapeOp& op) const {
   // What is not tried is not verified, and no recipe has an op that is not.
-  return settings_.budget.has_value() && settings_.recompute &&
+  return settings_.budget.has_value() && settings_.recompute && op.grad_mode &&
          verifier_.IsUnknown(op);
 }
 

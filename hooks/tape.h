@@ -155,6 +155,9 @@ struct TapeStorage {
   // neither read nor make it.
   bool rewritten = false;
   bool doomed = false;  // about to be written: nothing new may rely on it
+  // The last op before a custom function saved it, or -1. Such a function may
+  // have had it written by kernels that nobody sees.
+  int handed_over = -1;
 
   // What we hold of it now: its bytes on the device, its bytes in the spill
   // file, or neither (then a recipe rebuilds it).
@@ -307,6 +310,12 @@ inline bool IsAvailable(const TapeStorage& storage) {
 inline bool HoldsOriginal(const TapeStorage& storage) {
   return storage.data && storage.data.unsafeGetStorageImpl() ==
                              storage.identity._unsafe_get_target();
+}
+
+// What `storage` held after that op may have been written since by a kernel
+// that is no op.
+inline bool MayHaveChangedSince(const TapeStorage& storage, int op) {
+  return op <= storage.handed_over;
 }
 
 // The content of `storage` that op `reader` read is the one it has now.

@@ -19,7 +19,10 @@ bool ReadsWhatItRead(const Tape& tape, int op, int except) {
     if (!ReadsArgument(taped, i)) continue;
     for (const TensorArgument& t : taped.arguments[i].tensors) {
       if (t.storage < 0 || t.storage == except) continue;
-      if (!IsCurrentFor(tape.storages[t.storage], op)) return false;
+      const TapeStorage& read = tape.storages[t.storage];
+      if (!IsCurrentFor(read, op) || MayHaveChangedSince(read, op)) {
+        return false;
+      }
     }
   }
   return true;
@@ -68,6 +71,9 @@ bool AddTwins(Tape* tape, int op, int copy) {
   auto writers = tape->storages[original].writers;
   writers.erase(std::remove(writers.begin(), writers.end(), op), writers.end());
   if (writers.size() > kMostTwins) return false;
+  if (MayHaveChangedSince(tape->storages[original], writers.front())) {
+    return false;
+  }
   for (int writer : writers) {
     if (!ReadsWhatItRead(*tape, writer, original)) return false;
   }

@@ -76,6 +76,14 @@ def test_trap_relied_upon_bytes_are_compared(zygote: Zygote) -> None:
         assert done[f"{way} True"] == ["True"], "a number instead of an error"
 
 
+@pytest.mark.parametrize(
+    "case", ["written_within", "input_overwritten", "written_without_gradients"]
+)
+def test_trap_kernels_that_nobody_sees(zygote: Zygote, case: str) -> None:
+    """Under inductor convolutions were replayed without the ReLU in their result."""
+    zygote.forced(f"unseen.{case}")
+
+
 @pytest.mark.parametrize("case", ["inference_mode_writes", "written_by_the_next_pair"])
 def test_trap_writes_are_seen_wherever_they_happen(zygote: Zygote, case: str) -> None:
     zygote.forced(f"writes.{case}")

@@ -1,7 +1,5 @@
 """Programs that meet their budget, or cannot."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as nnf
@@ -76,33 +74,28 @@ def fits_at_second_try(t: Trial) -> None:
             print(error, flush=True)
 
 
-class Hungry(torch.autograd.Function):
-    """Its backward takes 8 MiB before it asks for what it has saved."""
-
-    @staticmethod
-    def forward(ctx: Any, w: Tensor, h: Tensor) -> Tensor:
-        ctx.save_for_backward(h)
-        return w.sum() + h.sum()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        scratch = torch.zeros(64 * ROWS, WIDTH)
-        (h,) = ctx.saved_tensors
-        return h[: 8 * ROWS] * gradients[0] + scratch[:1], None
-
-
 def ladder(t: Trial) -> None:
-    """Saves 16 MiB that are made while 8 others, soon to be added, wait."""
+    """Saves 16 MiB that are made while 8 others, soon to be added, wait.
+
+    The backward takes 8 MiB before it asks for them.
+    """
     w = leaf(8 * ROWS, WIDTH)
+    taken: list[Tensor] = []
+
+    def take(_: Tensor) -> None:
+        taken.append(torch.zeros(64 * ROWS, WIDTH))
 
     def forward(step: int) -> Tensor:
+        taken.clear()
         sines = w.sin().mean()
-        with torch.no_grad():
-            rungs = [w * (step + i) for i in range(8)]
-            h = w.repeat(16, 1)
-            for i in range(8):
-                h[i * ROWS :][: 8 * ROWS] += rungs.pop()
-        return sines + Hungry.apply(w, h)
+        fixed = w.detach()
+        rungs = [fixed * (step + i) for i in range(8)]
+        h = fixed.repeat(16, 1)
+        for i in range(8):
+            h[i * ROWS :][: 8 * ROWS] += rungs.pop()
+        product = h[: 8 * ROWS] * w
+        product.register_hook(take)
+        return sines + product.sum()
 
     t.train([w], forward, steps=4)
 
