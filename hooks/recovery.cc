@@ -284,6 +284,11 @@ std::string WhyLost(const Tape& tape, int storage) {
 
 int Recover(Tape* tape, int storage, const RecoveryPolicy& policy) {
   std::optional<Recipe> recipe = FindRecipe(*tape, storage);
+  TORCH_CHECK_WITH(OutOfMemoryError, recipe.has_value() || !tape->ran_short,
+                   "ebbtide: out of memory: there was none to rebuild a "
+                   "dropped saved tensor before what it is made of was "
+                   "written: ",
+                   WhyLost(*tape, storage));
   TORCH_CHECK(recipe.has_value(),
               "ebbtide: a dropped saved tensor has lost its recipe: ",
               WhyLost(*tape, storage));

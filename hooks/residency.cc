@@ -312,9 +312,11 @@ void Residency::BeforeWrite(Tape* tape, int written) {
       Rebuild(tape, i, [](int) { return true; });
     }
     EBBTIDE_CHECK(tape->storages[written].dependents == 0);
-  } catch (...) {
+  } catch (const std::exception& error) {
     // The write happens all the same.
     tape->storages[written].rewritten = true;
+    tape->ran_short |=
+        dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr;
     throw;
   }
   tape->storages[written].doomed = false;

@@ -280,6 +280,9 @@ struct Tape {
   std::shared_ptr<Tape> recording;
   // Writes have gone unseen since: no recipe is relied upon any more.
   bool blind = false;
+  // What recipes read was written, and there was no memory to rebuild first
+  // what had been dropped.
+  bool ran_short = false;
   bool follows_plan = false;
   // How far its plan has got, as the plan counts: what has been copied away
   // stays until the plan says. Without a plan nothing waits.

@@ -26,6 +26,12 @@ def test_random_programs(first: int) -> None:
     run_all(first)
 
 
+def test_what_memory_is_too_short_to_rebuild_is_out_of_memory() -> None:
+    """Of a kept graph, when its weights were written: it was another error."""
+    with zygote() as process:
+        run(process, 1043, collections.Counter())
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(200, 10_000, EACH))
 def test_many_random_programs(first: int) -> None:
