@@ -140,12 +140,14 @@ def threads() -> list[str]:
 def resources(most: int | None = None) -> tuple[int, int]:
     """Open files of this process, and threads but for ours of the copies.
 
-    A thread has its name a moment after it began, and one that makes plans ends
-    by itself: with more than `most` threads it looks again for a while.
+    Nor do PyTorch's of a device count: they begin with its first backward, which may
+    come late where memory is out. A thread has its name a moment after it began, and
+    one that makes plans ends by itself: with more than `most` threads it looks again
+    for a while.
     """
     end = time.monotonic() + 5
     while True:
-        names = threads()
+        names = [name for name in threads() if not name.startswith("pt_autograd_")]
         others = len(names) - len(set(COPIERS) & set(names))
         if most is None or others <= most or time.monotonic() > end:
             return len(list(Path("/proc/self/fd").iterdir())), others
