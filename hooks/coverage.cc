@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "hooks/device.h"
+#include "hooks/eviction.h"
 #include "hooks/recipe.h"
 
 namespace ebbtide {
@@ -131,6 +132,16 @@ Coverage FindCoverage(const Tape& tape, bool can_spill) {
   }
   coverage.groups = groups.LargestFirst();
   return coverage;
+}
+
+Bytes SavedFromOutside(const Tape& tape) {
+  Bytes sum{};
+  for (const TapeStorage& storage : tape.storages) {
+    if (storage.external && storage.hooks > 0 && IsEvictable(storage)) {
+      sum += Bytes{static_cast<int64_t>(storage.bytes)};
+    }
+  }
+  return sum;
 }
 
 std::string WhyNotPlain(const at::Tensor& tensor) {

@@ -42,6 +42,10 @@ struct Coverage {
 // As things are when the backward begins: what the script holds then is kept.
 Coverage FindCoverage(const Tape& tape, bool can_spill);
 
+// Bytes that are here for autograd alone although no op of the pair made them:
+// of compiled graphs, say, whose kernels are no ops.
+Bytes SavedFromOutside(const Tape& tape);
+
 // Why `tensor` is not one that a tape takes (IsPlainTensor).
 std::string WhyNotPlain(const at::Tensor& tensor);
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "hooks/busy.h"
+#include "hooks/coverage.h"
 #include "hooks/cuda_start.h"
 #include "hooks/device.h"
 #include "hooks/engine.h"
@@ -196,7 +197,8 @@ void Runtime::BeginBackward() {
   // What autograd holds is most here: backward only gives back.
   const BytesByKind live = ledger().LiveByKind();
   report_.peak_activations =
-      std::max(report_.peak_activations, live[static_cast<int>(Kind::kSaved)]);
+      std::max(report_.peak_activations,
+               live[static_cast<int>(Kind::kSaved)] + SavedFromOutside(*tape_));
   torch::autograd::Engine::get_default_engine().queue_callback(
       [tape = std::weak_ptr<Tape>(tape_)] {
         const RuntimeLock lock;

@@ -2,6 +2,7 @@
 
 import pytest
 
+from programs.trial import ROWS, WIDTH
 from same import FORCED, RECOMPUTE, SPILL, SPILLING, Zygote
 
 
@@ -82,6 +83,14 @@ def test_trap_relied_upon_bytes_are_compared(zygote: Zygote) -> None:
 def test_trap_kernels_that_nobody_sees(zygote: Zygote, case: str) -> None:
     """Under inductor convolutions were replayed without the ReLU in their result."""
     zygote.forced(f"unseen.{case}")
+
+
+def test_trap_what_no_op_has_made_counts_and_leaves(zygote: Zygote) -> None:
+    """Of what compiled graphs save it was said that nothing could be given back."""
+    each = ROWS * WIDTH * 4
+    counted = zygote.same("unseen.made_by_no_op", {"EBBTIDE_RECORD": "/dev/null"})
+    assert counted.report["peak_activations"] == 4 * each
+    assert zygote.spilled("unseen.made_by_no_op").spilled >= 3 * each
 
 
 @pytest.mark.parametrize("case", ["inference_mode_writes", "written_by_the_next_pair"])

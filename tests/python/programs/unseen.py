@@ -9,7 +9,10 @@ from torch import Tensor
 
 from programs.trial import ROWS, WIDTH, Trial, data, leaf
 
-# mypy: disallow-untyped-calls=False
+# mypy: disallow-untyped-calls=False, warn-return-any=False
+
+guards: Any = torch._C._dynamo.guards
+empty_strided = guards._empty_strided_cpu
 
 
 def bytes_of(x: Tensor) -> Any:
@@ -47,9 +50,34 @@ class Overwriting(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        logits: Tensor
         (logits,) = ctx.saved_tensors
         return logits * gradients[0]
+
+
+class Unrecorded(torch.autograd.Function):
+    """2 x, in memory that it takes as inductor does."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y, kept = (empty_strided((ROWS, WIDTH), (WIDTH, 1), x.dtype) for _ in range(2))
+        bytes_of(y)[:] = bytes_of(kept)[:] = bytes_of(x) * 2
+        ctx.save_for_backward(kept)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (kept,) = ctx.saved_tensors
+        return gradients[0] * 2 + kept * 0.01
+
+
+def made_by_no_op(t: Trial) -> None:
+    x = leaf(ROWS, WIDTH)
+    for step in range(3):
+        h = x + step
+        for _ in range(4):
+            h = Unrecorded.apply(h)
+        torch.empty(1 << 20)
+        t.gradients(f"step {step}", h.sum(), [x])
 
 
 def written_within(t: Trial) -> None:
