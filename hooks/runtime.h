@@ -206,13 +206,14 @@ class Runtime final : public TapeListener {
   void AskForPlan(SignatureBook* book);
   void FetchPlans();
   std::vector<KnownTape> KnownTapes() const;
-  bool ChooseSteady();
+  // `last`: the plan that the pair before followed, or nullptr.
+  bool ChooseSteady(const std::shared_ptr<const TapePlan>& last);
   // Whether it may, as far as the pairs before it say.
   bool MayRestRecorder(const SignatureBook* book) const;
   // The same as ChooseSteady, without a budget.
   bool RestRecorder();
   // At the end of a pair: whether the next is recorded, from its first op on.
-  bool IsNextRecorded() const;
+  bool IsNextRecorded();
   // The plan to be followed in the next pair like that; nullptr where demand
   // eviction was faster, which refuses its plans.
   Candidate* ChooseCandidate(SignatureBook* book);
@@ -293,6 +294,9 @@ class Runtime final : public TapeListener {
   int saves_ = 0;
   uint64_t first_sequence_ = 0;
   int steady_pairs_ = 0;  // since the last recorded one
+  // The open pair goes without the recorder only because that was off when it
+  // began: the next is recorded.
+  bool rests_once_more_ = false;
   // The last pair ran to the end of its backward, and to that of its plan.
   bool complete_ = false;
   bool as_planned_ = false;

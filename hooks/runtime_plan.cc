@@ -108,12 +108,12 @@ void Runtime::Decide() {
     return;
   }
   followed_ = 0;
-  followed_plan_ = nullptr;
+  const auto last = std::exchange(followed_plan_, nullptr);
   residency_.VerifyRebuilds(settings_.verify_every > 0 &&
                             report_.steps.count() % settings_.verify_every ==
                                 0);
   state_ = State::kWatch;
-  if (ChooseSteady()) {
+  if (ChooseSteady(last)) {
     state_ = State::kSteady;
   } else {
     recognition_ = Recognition(KnownTapes());
@@ -211,9 +211,11 @@ Candidate* Runtime::ChooseCandidate(SignatureBook* book) {
   return nullptr;
 }
 
-bool Runtime::IsNextRecorded() const {
-  return state_ != State::kSteady || !as_planned_ ||
-         steady_pairs_ >= kSteadyPairs;
+bool Runtime::IsNextRecorded() {
+  if (state_ != State::kSteady || !as_planned_ || rests_once_more_) return true;
+  const Candidate* candidate = Followed();
+  return steady_pairs_ >= kSteadyPairs ||
+         (candidate != nullptr && candidate->unsteady);
 }
 
 // Whether a pair may go without the recorder. It has to be known before it
@@ -239,24 +241,42 @@ bool Runtime::RestRecorder() {
   return true;
 }
 
-bool Runtime::ChooseSteady() {
+bool Runtime::ChooseSteady(const std::shared_ptr<const TapePlan>& last) {
+  rests_once_more_ = false;
   SignatureBook* book = books_.Find(signature_);
-  if (!MayRestRecorder(book) || book->plans != SignatureBook::Plans::kReady ||
+  if (!MayRestRecorder(book) ||
       // Nothing more of graphs that are alive could be dropped.
       residency_.CountSavedTensors() > 0) {
     steady_pairs_ = 0;
     return false;
   }
-  ++steady_pairs_;
-  const Candidate* candidate = ChooseCandidate(book);
-  if (candidate == nullptr || !candidate->proven || candidate->unsteady ||
-      candidate->plan->steady == nullptr ||
-      candidate->plan->plan.peak > budget() || !residency_.CloseEyes()) {
+  const auto is_steady = [this](const auto& plan) {
+    return plan != nullptr && plan->steady != nullptr &&
+           plan->plan.peak <= budget();
+  };
+  std::shared_ptr<const TapePlan> plan;
+  if (book->plans == SignatureBook::Plans::kReady) {
+    ++steady_pairs_;
+    const Candidate* candidate = ChooseCandidate(book);
+    // While it shows whether it has to be tightened: the next one is made of a
+    // recorded pair.
+    if (candidate != nullptr && candidate->proven && !candidate->unsteady &&
+        book->short_steps == 0) {
+      plan = candidate->plan;
+    }
+  }
+  // The recorder is off, and what it is to record would lack what came before
+  // the first save: such a pair tells nothing, and breaks the streak.
+  if (!is_steady(plan) && !IsRecorderEnabled() && plans_may_spill_) {
+    plan = last;
+    rests_once_more_ = true;
+  }
+  if (!is_steady(plan) || !residency_.CloseEyes()) {
     steady_pairs_ = 0;
     return false;
   }
   followed_ = signature_;
-  followed_plan_ = candidate->plan;
+  followed_plan_ = plan;
   steady_plan_ = followed_plan_->steady;
   LogPlan();
   foreseen_ = PredictedSeconds(*book, *followed_plan_);

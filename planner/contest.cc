@@ -18,7 +18,10 @@ constexpr size_t kNeighbours = 5;  // whose experience counts
 constexpr size_t kFewest = 3;      // that say anything
 
 bool IsInTrial(const Contestant& plan, Time least) {
-  if (plan.steps == 0) return plan.expected < least;
+  // What keeps its word within noise of the fastest would not replace it.
+  if (plan.steps == 0) {
+    return plan.expected < least && kNoise * plan.predicted < least;
+  }
   return plan.steps < kTrial && plan.least <= kFar * least;
 }
 

@@ -73,6 +73,12 @@ TEST(ChoosePlanTest, WhatIsWithinNoiseIsNoReasonToChange) {
   EXPECT_EQ(Follow({5, 6}, {7, 6.8}, 0, 8), "aaabbbaa");
 }
 
+// A small gpt's was tried for the sake of 0.2 %.
+TEST(ChoosePlanTest, OneThatCouldOnlyWinWithinNoiseIsNotTried) {
+  EXPECT_EQ(Follow({5, 6}, {6.2, 6}, 0, 8), "aaaaaaaa");
+  EXPECT_EQ(Follow({5, 6}, {6.4, 6}, 0, 8), "aaabbbbb");
+}
+
 TEST(ChoosePlanTest, OneThatGetsSlowerLosesItsPlace) {
   const std::vector<Contestant> before = {{5, 20, 7}, {6, 3, 8}};
   const std::vector<Contestant> after = {{5, 40, 9}, {6, 3, 8}};
