@@ -71,7 +71,7 @@ void Runtime::Learn() {
   }
   if (!settings_.budget) {
     if (!is_recorded) return;
-    book.keeping = MakeKeepingPlan(*tape_);
+    if (streak_ >= book.steady_after) book.keeping = MakeKeepingPlan(*tape_);
     // Times are the least so far: later profiles are better ones. Making one
     // takes half of what a step of small ops does, so there are few; one is the
     // last before the recorder rests.

@@ -114,14 +114,16 @@ bool NeedsPreimage(const TapeOp& op) {
 Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
   if (!IsManaging() || (state_ == State::kSteady && in_pair_)) return nullptr;
   if (in_pair_ && owner_.load() != std::this_thread::get_id()) return nullptr;
+  // Before the device is asked: an optimizer's ops come by here.
+  if (!in_pair_ && !may_begin()) return nullptr;
   if (Device::Get().is_async() && Device::Get().IsCapturing()) return nullptr;
   // Ops outside a graph task after a backward that never reported its end: an
   // exception has ended it.
-  if (in_backward_) EndPair();
-  if (!in_pair_) {
+  if (in_backward_) {
+    EndPair();
     if (!may_begin()) return nullptr;
-    BeginPair();
   }
+  if (!in_pair_) BeginPair();
   // The last pair may have put us to sleep, or be the last one recorded.
   return in_pair_ && state_ != State::kSteady ? tape_.get() : nullptr;
 }
