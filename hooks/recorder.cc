@@ -7,8 +7,10 @@
 
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "absl/hash/hash.h"
+#include "absl/strings/match.h"
 #include "hooks/busy.h"
 #include "hooks/device.h"
 #include "hooks/insist.h"
@@ -28,7 +30,9 @@ struct Frame {
 [[gnu::tls_model("initial-exec")]] thread_local Frame frame;
 
 TapeListener* listener = nullptr;
-std::optional<at::CallbackHandle> handle;  // while enabled
+std::optional<at::CallbackHandle> handle;        // while enabled
+std::optional<at::CallbackHandle> scope_handle;  // and while paused
+const at::RecordFunction* pausing = nullptr;     // the optimizer's step
 
 uint64_t Mix(uint64_t seed, uint64_t value) {
   return absl::HashOf(seed, value);
@@ -267,24 +271,49 @@ void OnEnd(const at::RecordFunction& event, at::ObserverContext* scope) {
   }
 }
 
+// What a program has named, by torch.profiler.record_function; PyTorch names
+// the steps of its optimizers.
+std::unique_ptr<at::ObserverContext> OnScopeStart(
+    const at::RecordFunction& event) {
+  if (!absl::StartsWith(event.name(), "Optimizer.step#")) return nullptr;
+  const RuntimeLock lock;
+  if (!handle || !listener->LeavesOutOptimizers()) return nullptr;
+  pausing = &event;
+  at::removeCallback(*std::exchange(handle, std::nullopt));
+  return nullptr;
+}
+
+void OnScopeEnd(const at::RecordFunction& event, at::ObserverContext*) {
+  const RuntimeLock lock;
+  if (pausing != &event) return;
+  pausing = nullptr;
+  if (listener->WantsOps()) EnableRecorder(true);
+}
+
 }  // namespace
 
 void InstallRecorder(TapeListener* new_listener) { listener = new_listener; }
 
 void EnableRecorder(bool enabled) {
-  if (enabled == handle.has_value()) return;
-  if (enabled) {
+  if (enabled && !handle) {
     handle = at::addGlobalCallback(at::RecordFunctionCallback(&OnStart, &OnEnd)
                                        .needsInputs(true)
                                        .needsOutputs(true)
                                        .scopes({at::RecordScope::FUNCTION}));
-  } else {
-    at::removeCallback(*handle);
-    handle.reset();
+  }
+  if (enabled && !scope_handle) {
+    scope_handle = at::addGlobalCallback(
+        at::RecordFunctionCallback(&OnScopeStart, &OnScopeEnd)
+            .scopes({at::RecordScope::USER_SCOPE}));
+  }
+  if (enabled) return;
+  for (auto* callback : {&handle, &scope_handle}) {
+    if (*callback) at::removeCallback(*std::exchange(*callback, std::nullopt));
   }
 }
 
 bool IsRecorderEnabled() { return handle.has_value(); }
+bool IsRecorderPaused() { return pausing != nullptr; }
 
 std::string CurrentOpName() {
   if (frame.event != nullptr) return frame.event->name();

@@ -34,6 +34,10 @@ class TapeListener {
   virtual void OnFailure(const std::string& what) = 0;
   // Whether these two are to be told of.
   virtual bool WantsWrites() = 0;
+  // Whether an optimizer's step, which begins, may go without the recorder.
+  virtual bool LeavesOutOptimizers() = 0;
+  // Whether ops are to be recorded now that it is over.
+  virtual bool WantsOps() = 0;
   // An op outside recording is about to write `tensor`.
   virtual void OnForeignWrite(const at::Tensor& tensor) = 0;
   // The same where the above, or recording, has failed.
@@ -48,8 +52,12 @@ void InstallRecorder(TapeListener* listener);
 // so other threads may run ops meanwhile. Merely disabled, an observer costs
 // each thread a copy of that list whenever backward or a guard sets
 // thread-local state: 0.6 % of the instructions of a job of small ops.
+//
+// While an optimizer's step runs it may be off by itself: PyTorch packs up the
+// arguments of each op for an observer, lists of all parameters among them.
 void EnableRecorder(bool enabled);
 bool IsRecorderEnabled();
+bool IsRecorderPaused();  // in the step of an optimizer
 
 // The op of `tape` that this thread is inside, or -1.
 int CurrentOp(const Tape* tape);

@@ -117,6 +117,12 @@ class Runtime final : public TapeListener {
   void OnFailure(const std::string& what) override { TurnOff(what); }
   // Without a budget nothing is evicted, and nothing has to be made again.
   bool WantsWrites() override { return settings_.budget.has_value(); }
+  bool LeavesOutOptimizers() override {
+    return !settings_.budget && !in_pair_ && !optimizers_train_;
+  }
+  bool WantsOps() override {
+    return IsManaging() && (!in_pair_ || state_ == State::kWatch);
+  }
   void OnForeignWrite(const at::Tensor& tensor) override;
   void OnUnseenWrite(const at::Tensor& tensor) override;
 
@@ -303,6 +309,8 @@ class Runtime final : public TapeListener {
   // It began in the middle of a step, where that woke us or the recorder was
   // off.
   bool is_partial_ = false;
+  // A pair has begun in a step of an optimizer that went without the recorder.
+  bool optimizers_train_ = false;
   double step_seconds_ = 0;  // from the begin of the last pair to the next
   StepNote note_;
   std::atomic<bool> was_relieved_ = false;  // since the last pair was over

@@ -49,6 +49,7 @@ std::optional<int> Runtime::NextSave() {
     BeginPair();
     // What came before this save was not seen.
     if (!was_recording && state_ != State::kSteady) is_partial_ = true;
+    if (IsRecorderPaused()) optimizers_train_ = true;
   }
   // Not in a pair: the last one has put us to sleep.
   if (!in_pair_ || owner_.load() != std::this_thread::get_id()) {

@@ -66,6 +66,16 @@ def test_a_step_recorded_after_a_rest_is_recorded_whole(zygote: Zygote) -> None:
     assert done.steps("steady") == steady.MANY_STEPS - 1 - RECORDED_FIRST - 1
 
 
+def test_steps_inside_an_optimizer_are_recorded(zygote: Zygote) -> None:
+    # Without a budget the recorder leaves out what an optimizer's step does, and finds
+    # by the first of these that they train.
+    case = "steady.trained_by_its_optimizer"
+    done = zygote.same(case, {"EBBTIDE_RECORD": "/dev/null"})
+    assert done.report["signatures"]["remembered"] == 1
+    assert done.steps("watch") == 1 + RECORDED_FIRST, done.report
+    assert done.steps("steady") > 0
+
+
 def test_plans_know_how_much_the_spill_file_holds(zygote: Zygote) -> None:
     done = zygote.same(
         "steady.every_step_the_same",

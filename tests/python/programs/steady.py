@@ -111,6 +111,23 @@ def many_steps_the_same(t: Trial) -> None:
     train(t, usual, steps=MANY_STEPS)
 
 
+def trained_by_its_optimizer(t: Trial) -> None:
+    """Forward and backward are inside the step of an optimizer."""
+    weights = [leaf(256, 256, seed=i, low=-0.1, high=0.1) for i in range(6)]
+    x = data(640, 256)
+    optimizer = torch.optim.LBFGS(weights, lr=1e-3, max_iter=1, history_size=2)
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = usual(0, opaque(x), weights)
+        loss.backward()
+        return loss
+
+    for _ in range(STEPS):
+        t.note("loss", optimizer.step(closure))
+    t.note("weights", *weights)
+
+
 def nothing_large_is_saved(t: Trial) -> None:
     weight = leaf(8, 8, seed=1)
     x = data(4, 8)
