@@ -66,10 +66,6 @@ void Residency::SetTier(std::unique_ptr<HostTier> tier) {
   LogCopies();
 }
 
-void Residency::LogCopies() const {
-  if (tier_ != nullptr) tier_->SetLog(RunLog::Global().ForTier());
-}
-
 void Residency::SetPosition(const Tape* tape, double position) {
   positioned_ = tape;
   position_ = position;
@@ -199,14 +195,6 @@ void Residency::LogEviction(const Tape& tape, int index,
                             .how = how,
                             .value = storage.logged,
                             .planned = !relieving_});
-}
-
-void Residency::LogTier() {
-  if (!RunLog::Global().IsOpen() || tier_ == nullptr) return;
-  const Bytes used = tier_->room().used;
-  if (std::exchange(logged_tier_, used) == used) return;
-  const bool is_host = Device::Get().is_async();
-  RunLog::Global().AddTier(is_host ? used : Bytes{}, is_host ? Bytes{} : used);
 }
 
 bool Residency::Drop(Tape* tape, int index) {
