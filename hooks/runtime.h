@@ -309,7 +309,7 @@ class Runtime final : public TapeListener {
   // It began in the middle of a step, where that woke us or the recorder was
   // off.
   bool is_partial_ = false;
-  // A pair has begun in a step of an optimizer that went without the recorder.
+  // A pair has begun while an optimizer's step went without the recorder.
   bool optimizers_train_ = false;
   double step_seconds_ = 0;  // from the begin of the last pair to the next
   StepNote note_;
