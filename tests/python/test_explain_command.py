@@ -25,7 +25,7 @@ class Slow(torch.autograd.Function):
     def backward(ctx, gradient):
         (x,) = ctx.saved_tensors
         if step == 6:
-            time.sleep(0.2)
+            time.sleep(2)
         return gradient * 2
 
 model = nn.Sequential(*[layer for _ in range(4)
@@ -59,7 +59,7 @@ def test_ten_ops_at_most_and_the_one_that_was_slow(trace: Path) -> None:
         assert doubt["moves"] == pytest.approx(upper - doubt["time"], abs=1)
     slow = answer["outliers"][0]
     assert "Slow" in slow["name"]
-    assert slow["most"] > 0.2e9 > 10 * slow["median"]
+    assert slow["most"] > 2e9 > 10 * slow["median"]
 
 
 def test_text_for_people(trace: Path) -> None:
@@ -80,7 +80,7 @@ def test_text_for_people(trace: Path) -> None:
         r"floor with spilling: every plan needs .*iB, for .*",
         r"what each \d+\.00 .*B of budget buys",
         r" +moves ms",
-        r"slow once: stage \d+ Slow.* took 2\d\d\.",
+        r"slow once: stage \d+ Slow.* took 2\d\d\d\.",
         r"not known: what spilling would buy",
     ]:
         assert any(re.match(begin, row) for row in rows), begin
