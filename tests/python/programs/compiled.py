@@ -1,4 +1,4 @@
-"""A GPT trained through torch.compile; knows nothing of ebbtide.
+"""A GPT, or convolutions, trained through torch.compile; knows nothing of ebbtide.
 
 Prints losses, a digest of the parameters, what Dynamo counted and the budget that the
 partitioner has.
@@ -9,18 +9,45 @@ import dataclasses
 import hashlib
 
 import torch
+from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch._functorch import config
 
 from gpt import GPT, SHAPES
 
-# mypy: disallow-untyped-calls=False
+# mypy: disallow-untyped-calls=False, warn-return-any=False
+
+
+class Convolutions(nn.Module):
+    """Into whose results inductor's kernels write."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x).relu()).relu()
+
+
+class Images(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Convolutions(16) for _ in range(4))
+
+    def forward(self, x: Tensor, _: Tensor) -> Tensor:
+        x = x[:, :1, None, None] * torch.linspace(-0.01, 0.01, 32)[:, None]
+        x = x.expand(-1, 16, 32, 32).contiguous(memory_format=torch.channels_last)
+        for block in self.blocks:
+            x = block(x)
+        return x.square().mean()
 
 
 def main() -> None:
     p = argparse.ArgumentParser()
     p.add_argument("backend", choices=["eager", "aot_eager", "inductor"])
     p.add_argument("--regional", action="store_true", help="each block by itself")
+    p.add_argument("--images", action="store_true", help="convolutions")
     p.add_argument("--steps", type=int, default=6)
     p.add_argument("--dropout", type=float, default=0.1)
     p.add_argument("--share", type=float, help="the partitioner's budget")
@@ -34,7 +61,7 @@ def main() -> None:
     # Dropout is compiled to random numbers that eager does not draw: that is the
     # compiler's, and the same in both runs.
     shape = dataclasses.replace(SHAPES["small"], batch=16, dropout=args.dropout)
-    model = GPT(shape)
+    model = Images() if args.images else GPT(shape)
     if args.regional:
         for block in model.blocks:
             block.compile(backend=args.backend)
