@@ -14,6 +14,7 @@ LONG = bool(os.environ.get("EBBTIDE_LONG"))
 STEPS = (0, 5)
 ERRORS = (2, 304)  # no memory, and one of the operating system
 SAMPLE = 10  # calls of each step and error
+PARTS = 50 if LONG else 1  # every call is too much for one test
 
 # What PyTorch says of a call that it makes in tight memory alone.
 TOLD = ("AcceleratorError", "OutOfMemoryError")
@@ -61,10 +62,10 @@ def check(plain: Faults, managed: Faults, fault: Fault) -> None:
         assert result.outcome == SAME or result.outcome[0] in TOLD, where
 
 
-def chosen(calls: list[str], step: int, error: int) -> Iterable[int]:
+def chosen(calls: list[str], step: int, error: int, part: int) -> Iterable[int]:
     """Every call, or some: such as came from different places, as far as it goes."""
     if LONG:
-        return range(len(calls))
+        return range(part, len(calls), PARTS)
     first = {site: call for call, site in reversed([*enumerate(calls)])}
     ours = sorted(c for site, c in first.items() if "libebbtide" in site)
     others = sorted(c for site, c in first.items() if "libebbtide" not in site)
@@ -76,20 +77,24 @@ def chosen(calls: list[str], step: int, error: int) -> Iterable[int]:
     return [call for group in picked for call in group][:SAMPLE]
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_fault_that_passes(
-    both: tuple[Faults, Faults], step: int, error: int
+    both: tuple[Faults, Faults], step: int, error: int, part: int
 ) -> None:
     plain, managed = both
     calls = managed.calls(step)
     assert any("libebbtide" in site for site in calls), calls
-    for call in chosen(calls, step, error):
+    for call in chosen(calls, step, error, part):
         check(plain, managed, Fault(step, call, error))
 
 
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("step", STEPS)
-def test_a_fault_that_breaks_the_device(both: tuple[Faults, Faults], step: int) -> None:
+def test_a_fault_that_breaks_the_device(
+    both: tuple[Faults, Faults], step: int, part: int
+) -> None:
     """The step ends as PyTorch ends it, whoever has made the call.
 
     Where that was us, PyTorch's next call says it: cuBLAS by a RuntimeError.
@@ -102,7 +107,8 @@ def test_a_fault_that_breaks_the_device(both: tuple[Faults, Faults], step: int) 
         fault = Fault(step, sites.index(True), 719, breaks=True)
         wanted.add(plain.result(fault).outcome[0])
     assert wanted == {"AcceleratorError", "RuntimeError"}, wanted
-    for call in range(len(calls)) if LONG else range(7, len(calls), len(calls) // 4):
+    some = range(7, len(calls), len(calls) // 4)
+    for call in range(part, len(calls), PARTS) if LONG else some:
         result = managed.result(Fault(step, call, 719, breaks=True))
         assert not result.site or result.outcome[0] in wanted, result
         assert not result.site or result.outcome[1].startswith("CUDA error"), result
