@@ -21,8 +21,10 @@ torch.zeros(1).sin_()
 # A storage below 64 KiB is never managed; this one has twice that.
 ROWS, WIDTH = 128, 256
 
-# Ours that last as long as the process.
-COPIERS = ("ebbtide-out", "ebbtide-back", "ebbtide-pin")
+# Threads that last as long as the process, at most one of each: ours of the copies, and
+# PyTorch's of a device, which begin with its first backward that has memory.
+LASTING = {"ebbtide-out", "ebbtide-back", "ebbtide-pin"}
+LASTING |= {f"pt_autograd_{device}" for device in range(8)}
 
 
 def digest(value: object) -> str:
@@ -138,17 +140,16 @@ def threads() -> list[str]:
 
 
 def resources(most: int | None = None) -> tuple[int, int]:
-    """Open files of this process, and threads but for ours of the copies.
+    """Open files of this process, and threads but for one of each of LASTING.
 
-    Nor do PyTorch's of a device count: they begin with its first backward, which may
-    come late where memory is out. A thread has its name a moment after it began, and
+    A thread has its name a moment after it began, until then that of who began it, and
     one that makes plans ends by itself: with more than `most` threads it looks again
     for a while.
     """
     end = time.monotonic() + 5
     while True:
-        names = [name for name in threads() if not name.startswith("pt_autograd_")]
-        others = len(names) - len(set(COPIERS) & set(names))
+        names = threads()
+        others = len(names) - len(LASTING & set(names))
         if most is None or others <= most or time.monotonic() > end:
             return len(list(Path("/proc/self/fd").iterdir())), others
         time.sleep(0.01)
