@@ -26,8 +26,6 @@ SHORT = ("aot_eager, each block",)
 # One op reads all that was saved, so no eviction lowers the peak: that is said, of that
 # op or of what is outside of ops, which is where inductor's forward is.
 ONE_BACKWARD = {"aot_eager": "CompiledFunctionBackward", "inductor": "tail"}
-# Of small tensors, which stay: recipes hold some until the step is over.
-SMALL = 64 << 10
 
 
 @pytest.mark.parametrize(
@@ -60,10 +58,10 @@ def test_a_compiled_model_trains_the_same(way: str, tmp_path: Path) -> None:
     if way in ONE_BACKWARD:
         assert "OVER BUDGET" in lines[-1], done.stderr
         assert f"{ONE_BACKWARD[way]} needs it" in lines[-1], done.stderr
-        assert managed["peak"] <= seen["peak"] + SMALL
     else:
         assert len(lines) == 1, done.stderr
         assert managed["peak"] <= budget < seen["peak"]
+    assert managed["peak"] <= seen["peak"]
 
 
 @pytest.mark.long
@@ -113,6 +111,7 @@ def test_the_partitioner_is_handed_what_the_budget_leaves(
         done.stderr,
     )
     assert len(said) == 1, done.stderr
+    assert len(our_lines(done.stderr)) == 2, done.stderr
     # As if the program had set it: the same graphs, the same bits.
     by_hand, _ = job.run("--share", said[0], TORCHINDUCTOR_AUTOGRAD_CACHE="0")
     assert done.stdout == by_hand.stdout
@@ -128,14 +127,7 @@ def test_the_partitioner_is_handed_what_the_budget_leaves(
     )
     assert saved[1] < saved[0]
     # The backward part is one op that reads all of it: no eviction could do this.
-    tight = int(job.tight[:-1])
-    assert max(tight, managed["peak"]) < without["peak"]
-    # Of what inductor's kernels take beside it the partitioner does not know.
-    if backend == "aot_eager" or managed["peak"] <= tight:
-        assert len(our_lines(done.stderr)) == 2, done.stderr
-        assert managed["peak"] <= tight
-    else:
-        assert "the budget is below the floor" in our_lines(done.stderr)[-1]
+    assert managed["peak"] <= int(job.tight[:-1]) < without["peak"]
 
 
 def test_random_numbers_are_not_drawn_anew_by_the_partitioner(tmp_path: Path) -> None:
