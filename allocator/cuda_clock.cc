@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "profiler/clock.h"
-
 namespace ebbtide {
 
 absl::StatusOr<std::optional<double>> CudaClock::SecondsOf(
@@ -30,10 +28,11 @@ absl::StatusOr<std::optional<double>> CudaClock::SecondsOf(
   return at;
 }
 
-int64_t CudaClock::HostTime(double seconds, int64_t asked) {
+HostTimes CudaClock::HostTimesOf(double began, double ended, int64_t asked) {
   const int64_t seen = NowNanos();
   std::lock_guard lock(mutex_);
-  return match_.HostTime(std::llround(seconds * 1e9), asked, seen);
+  const int64_t end = match_.HostTime(std::llround(ended * 1e9), asked, seen);
+  return {.begin = end - std::llround((ended - began) * 1e9), .end = end};
 }
 
 }  // namespace ebbtide

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "allocator/cuda_events.h"
+#include "profiler/clock.h"
 #include "profiler/clock_match.h"
 
 namespace ebbtide {
@@ -23,9 +24,9 @@ class CudaClock {
   absl::StatusOr<std::optional<double>> SecondsOf(
       const std::shared_ptr<const CudaEvent>& event);
 
-  // NowNanos() when the moment was that SecondsOf gave just now, of an event
-  // that was recorded after `asked`.
-  int64_t HostTime(double seconds, int64_t asked);
+  // What ran between two moments of SecondsOf, the later one given just now, of
+  // an event that was recorded after NowNanos() was `asked`.
+  HostTimes HostTimesOf(double began, double ended, int64_t asked);
 
  private:
   struct Anchor {

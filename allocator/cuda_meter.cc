@@ -1,7 +1,6 @@
 #include "allocator/cuda_meter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -114,13 +113,13 @@ void CudaMeter::AddRate(CopyWay way, Bytes size, Interval interval) {
 }
 
 void CudaMeter::Tell(CopyWay way, const Span& span) {
-  const int64_t end = clock_->HostTime(*span.ended, span.asked);
-  const int64_t took = std::llround((*span.ended - *span.began) * 1e9);
+  const HostTimes when =
+      clock_->HostTimesOf(*span.began, *span.ended, span.asked);
   observer_.on_copy({.way = way,
                      .label = span.label,
                      .size = span.size,
-                     .begin = end - took,
-                     .end = end});
+                     .begin = when.begin,
+                     .end = when.end});
 }
 
 // Seconds of the interval in which the other lane was copying.

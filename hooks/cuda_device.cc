@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -299,8 +298,7 @@ absl::StatusOr<std::optional<HostTimes>> CudaDevice::HostTimesBetween(
   // It is another stream's, and has not been reached: the marks are no pair.
   if (!*began) return absl::FailedPreconditionError("marks of two streams");
   const int64_t asked = static_cast<const EventMark&>(*end).asked;
-  const int64_t end_at = clock.HostTime(**ended, asked);
-  return HostTimes{end_at - std::llround((**ended - **began) * 1e9), end_at};
+  return clock.HostTimesOf(**began, **ended, asked);
 }
 
 bool CudaDevice::AwaitAll() {

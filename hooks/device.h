@@ -40,6 +40,7 @@
 #include "hooks/host_tier.h"
 #include "hooks/settings.h"
 #include "planner/units.h"
+#include "profiler/clock.h"
 
 namespace ebbtide {
 
@@ -51,12 +52,6 @@ struct Pressure {
   // PyTorch's allocator is locked by this thread: nothing may be waited for
   // that might need it, and nothing be allocated.
   bool is_locked() const { return shortage == Shortage::kMissed; }
-};
-
-// When the host's clock (profiler/clock.h) read so: [begin, end).
-struct HostTimes {
-  int64_t begin = 0;
-  int64_t end = 0;
 };
 
 // A place in the queue of a stream.

@@ -15,6 +15,12 @@ inline int64_t NowNanos() {
       .count();
 }
 
+// When that clock read so: [begin, end).
+struct HostTimes {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_PROFILER_CLOCK_H_
