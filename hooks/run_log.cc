@@ -187,25 +187,13 @@ void RunLog::AddEviction(absl::string_view what, const Eviction& eviction) {
   writer->Add(named);
 }
 
-void RunLog::AddSpan(SpanKind kind, absl::string_view what, int64_t begin,
-                     Bytes bytes, int64_t value) {
-  if (!is_open_) return;
-  writer->Add(Span{.kind = kind,
-                   .name = writer->Name(what),
-                   .begin = begin,
-                   .end = NowNanos(),
-                   .bytes = bytes,
-                   .value = value});
-}
-
 void RunLog::AddSpan(const Span& span) {
   if (is_open_ && span.name != kNoName) writer->Add(span);
 }
 
 void RunLog::AddOp(SpanKind kind, int name, int64_t begin) {
-  if (!is_open_ || name == kNoName) return;
-  writer->Add(
-      Span{.kind = kind, .name = name, .begin = begin, .end = NowNanos()});
+  if (name == kNoName) return;
+  AddSpan({.kind = kind, .name = name, .begin = begin, .end = NowNanos()});
 }
 
 void RunLog::AddTier(Bytes host, Bytes disk) {

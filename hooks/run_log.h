@@ -51,8 +51,6 @@ class RunLog {
   void SetBudget(Bytes budget);
   // Of the value that the block at `data` holds, or held first.
   void AddEviction(absl::string_view what, const Eviction& eviction);
-  void AddSpan(SpanKind kind, absl::string_view what, int64_t begin,
-               Bytes bytes, int64_t value);
   void AddSpan(const Span& span);
   // Of an op or a stage that EnterOp has numbered.
   void AddOp(SpanKind kind, int name, int64_t begin);
@@ -89,21 +87,24 @@ class RunLog {
 class LogSpan {
  public:
   LogSpan(SpanKind kind, absl::string_view what, size_t bytes, int64_t value)
-      : kind_(kind),
-        what_(what),
-        bytes_{static_cast<int64_t>(bytes)},
-        value_(value),
-        begin_(RunLog::Global().IsOpen() ? NowNanos() : 0) {}
-  ~LogSpan() { RunLog::Global().AddSpan(kind_, what_, begin_, bytes_, value_); }
+      : span_{.kind = kind,
+              .name = RunLog::Global().Number(what),
+              .bytes = Bytes{static_cast<int64_t>(bytes)},
+              .value = value} {
+    if (IsWanted()) span_.begin = NowNanos();
+  }
+  ~LogSpan() {
+    if (!IsWanted()) return;
+    span_.end = NowNanos();
+    RunLog::Global().AddSpan(span_);
+  }
   LogSpan(const LogSpan&) = delete;
   LogSpan& operator=(const LogSpan&) = delete;
 
  private:
-  const SpanKind kind_;
-  const absl::string_view what_;
-  const Bytes bytes_;
-  const int64_t value_;
-  const int64_t begin_;
+  bool IsWanted() const { return span_.name != RunLog::kNoName; }
+
+  Span span_;
 };
 
 }  // namespace ebbtide
