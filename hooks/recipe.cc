@@ -1,6 +1,7 @@
 #include "hooks/recipe.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "hooks/outside.h"
@@ -21,14 +22,6 @@ const char* WhyNotAgain(const TapeOp& op) {
 
 bool HasItsVersion(const TapeStorage& storage) {
   return storage.version->current_version() == storage.version_number;
-}
-
-// An external can be read again while we hold it or it is alive in its size.
-bool IsThere(const TapeStorage& storage) {
-  if (storage.data) return storage.data.nbytes() >= storage.bytes;
-  if (storage.spill) return true;
-  const auto impl = storage.identity.lock();
-  return impl && impl->nbytes() == storage.bytes;
 }
 
 class RecipeSearch {
@@ -112,10 +105,20 @@ class RecipeSearch {
       // The version counts for the variable, which may have been given other
       // data since (`p.data = other`); what happens to the bytes that are
       // relied upon is seen by every write, and by the witness.
-      return (IsThere(input) && (relied_upon_ || HasItsVersion(input))) ||
+      return (HoldExternal(input) && (relied_upon_ || HasItsVersion(input))) ||
              No(reader, "reads an input that is gone");
     }
     if (!IsAvailable(input) || input.lent) todo_.push_back(storage);
+    return true;
+  }
+
+  // An external can be read again while we hold it or it is alive in its size.
+  bool HoldExternal(const TapeStorage& input) {
+    if (input.data) return input.data.nbytes() >= input.bytes;
+    if (input.spill) return true;
+    c10::Storage bytes(input.identity.lock());
+    if (!bytes || bytes.nbytes() != input.bytes) return false;
+    recipe_.held.push_back(std::move(bytes));
     return true;
   }
 

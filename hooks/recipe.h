@@ -2,6 +2,8 @@
 #ifndef EBBTIDE_HOOKS_RECIPE_H_
 #define EBBTIDE_HOOKS_RECIPE_H_
 
+#include <c10/core/Storage.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +32,9 @@ bool ForEachRead(const Tape& tape, int op_index, Visit visit) {
 struct Recipe {
   std::vector<int> ops;
   double nanoseconds = 0;
+  // What it reads that the program alone holds, and may let go at any time, in
+  // another thread: held until the recipe is relied upon, or not wanted.
+  std::vector<c10::Storage> held;
 };
 
 inline constexpr int kMostOps = 4096;

@@ -201,7 +201,9 @@ bool Residency::Drop(Tape* tape, int index) {
   const Timed timed(this);
   TapeStorage& storage = tape->storages[index];
   if (!IsEvictable(storage, /*least=*/0) || storage.awaited > 0) return false;
-  if (!FindRecipe(*tape, index)) return false;
+  // Until the tape holds what the recipe reads.
+  const std::optional<Recipe> recipe = FindRecipe(*tape, index);
+  if (!recipe) return false;
   storage.spill.reset();
   if (verify_) {
     UseHere(&storage);
@@ -265,7 +267,8 @@ std::optional<bool> Residency::RebuildsEqual(Tape* tape, int index) {
   const Timed timed(this);
   const Proving proving;
   TapeStorage& storage = tape->storages[index];
-  if (!FindRecipe(*tape, index)) return false;
+  const std::optional<Recipe> recipe = FindRecipe(*tape, index);
+  if (!recipe) return false;
   const c10::Storage original = std::move(storage.data);
   const auto streams = storage.streams;
   const std::shared_ptr<SpillSlot> slot = std::move(storage.spill);
