@@ -70,6 +70,14 @@ StorageSet& ComeAndGo() {
   return storages;
 }
 
+// Exported storages that were written between two ops that read them. From then
+// on each read counts as one of other bytes, so that what a step looks like does
+// not depend on what is in them.
+StorageSet& Changing() {
+  static auto& storages = *new StorageSet;
+  return storages;
+}
+
 bool IsMapping(const c10::Storage& bytes) {
   if (IsAway(bytes)) return false;
   return at::MapAllocator::fromDataPtr(bytes.data_ptr()) != nullptr;
@@ -96,13 +104,23 @@ void NoteExternal(const c10::Storage& bytes, bool parameter,
                   TapeStorage* storage) {
   storage->trusted = parameter;
   if (!IsExported(bytes) || bytes.nbytes() == 0) return;
+  storage->witness = Digest(bytes);
   if (!parameter && storage->bytes < kSmallStorage) {
     storage->copy = Device::Get().CopyOf(bytes);
     return;
   }
-  storage->witness = Digest(bytes);
-  storage->trusted =
-      parameter || IsMapping(bytes) || IsUnchanged(bytes, *storage->witness);
+  storage->trusted = parameter || IsMapping(bytes) ||
+                     (IsUnchanged(bytes, *storage->witness) &&
+                      !Changing().Has(bytes));
+}
+
+bool IsAnotherInput(const c10::Storage& bytes, const TapeStorage& storage) {
+  if (!storage.witness || storage.trusted || !IsExported(bytes)) return false;
+  if (!Changing().Has(bytes)) {
+    if (Digest(bytes) == *storage.witness) return false;
+    Changing().Add(bytes);
+  }
+  return static_cast<bool>(storage.copy);
 }
 
 void WatchBlock(const c10::Storage& bytes, TapeStorage* storage) {

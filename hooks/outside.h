@@ -9,7 +9,8 @@
 //   - a parameter: scripts look at those with numpy() and write them by ops;
 //   - mapped memory: batches of DataLoader workers, weights of a file;
 //   - unchanged since the pair before: tables and frozen weights;
-//   - small: then it is copied when it is first read.
+//   - small: then it is copied when it is first read, and again by every op
+//     that reads it once it has been seen to change between two.
 // Whatever is relied upon is compared by its digest before it is read again, so
 // that what is written later, or through a pointer, is an error and not a wrong
 // gradient.
@@ -31,6 +32,10 @@ size_t Digest(const c10::Storage& bytes);
 // Fills in `trusted`, `copy` and `witness`.
 void NoteExternal(const c10::Storage& bytes, bool parameter,
                   TapeStorage* storage);
+
+// An op is about to read `storage` again. True where the copy has other bytes
+// by now, or may have soon: what is read is another input then.
+bool IsAnotherInput(const c10::Storage& bytes, const TapeStorage& storage);
 
 // Fully sharded training frees the block of a parameter after its use in
 // forward and fills another one before backward, with neither an op nor a

@@ -109,7 +109,8 @@ int AddStorage(const c10::Storage& storage, Tape* tape) {
 
 int Tape::FindOrAdd(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
-  if (const int known = Find(storage); known >= 0) return known;
+  const int known = Find(storage);
+  if (known >= 0 && !IsAnotherInput(storage, storages[known])) return known;
   const int index = AddStorage(storage, this);
   TapeStorage& added = storages[index];
   added.external = true;

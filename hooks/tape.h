@@ -295,7 +295,8 @@ struct Tape {
   void Reserve(const Tape& last);
   // Index of the storage, or -1 where the tape has not seen it.
   int Find(const c10::Storage& storage) const;
-  // As Find; an unseen storage becomes an external.
+  // As Find; an unseen storage becomes an external, and one that changes behind
+  // PyTorch's back another one (hooks/outside.h).
   int FindOrAdd(const at::Tensor& tensor);
   // A new storage made by `op`.
   int AddProduced(const c10::Storage& storage, int op);

@@ -69,6 +69,12 @@ def test_trap_bytes_written_behind_the_dispatcher(zygote: Zygote) -> None:
     assert drops["mapped 2"] == drops["only read 2"]
 
 
+def test_trap_one_array_for_all_observations(zygote: Zygote) -> None:
+    # What the first op has read was taken for what every later one has.
+    for outcome in zygote.forced("writes.one_array_for_all_observations"):
+        assert all(work["replayed"] > 0 for work in outcome.work.values())
+
+
 def test_trap_relied_upon_bytes_are_compared(zygote: Zygote) -> None:
     plain = dict(zygote.plain("writes.too_late").notes)
     done = dict(zygote.run("writes.too_late", RECOMPUTE).notes)

@@ -42,6 +42,25 @@ def written_behind_the_dispatcher(t: Trial) -> None:
                 t.gradients(f"{name} {step}", loss, [w, row])
 
 
+def one_array_for_all_observations(t: Trial) -> None:
+    """A rollout: NumPy fills one small array again before each of its steps."""
+    w = leaf(ROWS, WIDTH)
+    row = torch.zeros(WIDTH)
+    flag = torch.zeros(1)
+    arrays = row.numpy(), flag.numpy()
+    for step in range(3):
+        with t.work(f"rollout {step}"):
+            losses = []
+            for time in range(4):
+                arrays[0][:] = step + time
+                arrays[1][:] = time % 2
+                h = ((w + row).tanh() * flag).exp()  # saves nothing of the two
+                losses.append((h.sin() * h).sum())
+                del h
+                torch.empty(1 << 20)
+            t.gradients(f"rollout {step}", torch.stack(losses).sum(), [w])
+
+
 def inference_mode_writes(t: Trial) -> None:
     """Writes under inference mode look as if they came from below autograd."""
     w = leaf(ROWS, WIDTH)
