@@ -85,6 +85,7 @@ void RecordTensor(const at::Tensor& tensor, Tape* tape, TapeOp* op,
     return;
   }
   argument->storage = tape->FindOrAdd(tensor);
+  if (op->grad_mode) tape->HoldInput(argument->storage, tensor.storage());
   op->device = tape->storages[argument->storage].device;
   SetGeometry(tensor, &argument->geometry);
   op->signature = HashGeometry(op->signature, argument->geometry);
@@ -189,7 +190,7 @@ std::unique_ptr<WorkScope> BeginOp(const at::RecordFunction& event,
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
     RecordArgument(inputs[i], i, tape, &op);
   }
-  if (info->random) {
+  if (info->random && op.grad_mode) {
     at::Generator generator = op.generator.defined()
                                   ? op.generator
                                   : Device::Get().DefaultGenerator(op.device);

@@ -183,9 +183,7 @@ void Runtime::NoteOutputs(Tape* tape, int index, at::TensorList outputs) {
     if (op.info->uninitialized && made.bytes < kSmallStorage) {
       made.external = true;
       made.version = tensor.unsafeGetTensorImpl()->version_counter();
-      made.version_number = made.version->current_version();
-      made.captured = true;
-      made.data = tensor.storage();
+      if (op.grad_mode) tape->HoldInput(storage, tensor.storage());
     }
   }
   for (const Argument& argument : op.arguments) {

@@ -121,11 +121,19 @@ int Tape::FindOrAdd(const at::Tensor& tensor) {
   added.parameter = leaf;
   if (leaf) WatchBlock(storage, &added);
   NoteExternal(storage, leaf, &added);
-  if (leaf || added.bytes < kSmallStorage) {
+  if (leaf) {
     added.captured = true;
     added.data = storage;
   }
   return index;
+}
+
+void Tape::HoldInput(int index, const c10::Storage& storage) {
+  TapeStorage& input = storages[index];
+  if (!input.external || input.captured || input.bytes >= kSmallStorage) return;
+  input.version_number = input.version->current_version();
+  input.captured = true;
+  input.data = storage;
 }
 
 int Tape::AddUnknown(const c10::Storage& storage) {

@@ -298,6 +298,8 @@ struct Tape {
   // As Find; an unseen storage becomes an external, and one that changes behind
   // PyTorch's back another one (hooks/outside.h).
   int FindOrAdd(const at::Tensor& tensor);
+  // An op that may run again reads it: small externals stay for that.
+  void HoldInput(int index, const c10::Storage& storage);
   // A new storage made by `op`.
   int AddProduced(const c10::Storage& storage, int op);
   // A new storage of which nobody has seen how it came to be.

@@ -26,6 +26,9 @@ SHORT = ("aot_eager, each block",)
 # One op reads all that was saved, so no eviction lowers the peak: that is said, of that
 # op or of what is outside of ops, which is where inductor's forward is.
 ONE_BACKWARD = {"aot_eager": "CompiledFunctionBackward", "inductor": "tail"}
+# Small blocks count as what malloc gives, which depends on where earlier ones lay: peaks
+# of one program without a budget differ by up to 400 bytes.
+MALLOC_ROUNDS = 1 << 10
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,7 @@ def test_a_compiled_model_trains_the_same(way: str, tmp_path: Path) -> None:
     else:
         assert len(lines) == 1, done.stderr
         assert managed["peak"] <= budget < seen["peak"]
-    assert managed["peak"] <= seen["peak"]
+    assert managed["peak"] <= seen["peak"] + MALLOC_ROUNDS
 
 
 @pytest.mark.long
