@@ -71,8 +71,8 @@ StorageSet& ComeAndGo() {
 }
 
 // Exported storages that were written between two ops that read them. From then
-// on each read counts as one of other bytes, so that what a step looks like does
-// not depend on what is in them.
+// on each read counts as one of other bytes, so that what a step looks like
+// does not depend on what is in them.
 StorageSet& Changing() {
   static auto& storages = *new StorageSet;
   return storages;
@@ -109,9 +109,9 @@ void NoteExternal(const c10::Storage& bytes, bool parameter,
     storage->copy = Device::Get().CopyOf(bytes);
     return;
   }
-  storage->trusted = parameter || IsMapping(bytes) ||
-                     (IsUnchanged(bytes, *storage->witness) &&
-                      !Changing().Has(bytes));
+  storage->trusted =
+      parameter || IsMapping(bytes) ||
+      (IsUnchanged(bytes, *storage->witness) && !Changing().Has(bytes));
 }
 
 bool IsAnotherInput(const c10::Storage& bytes, const TapeStorage& storage) {

@@ -30,6 +30,9 @@ _CACHES = ("enable_autograd_cache", "enable_remote_autograd_cache")
 # PyTorch lets 0 make everything again, random numbers, too.
 _LEAST = 0.01
 
+# Cuts of the first graph to find its share.
+_TRIES = 6
+
 Say = Callable[[str], None]
 
 
@@ -96,8 +99,8 @@ def _attach(partitioner: Any, core: ctypes.CDLL, say: Say) -> None:
         try:
             if share is None:
                 share = 1.0
-                saved = plain(joint_graph, node_info, 1)
-                share = _share(partitioner, joint_graph, node_info, saved, core, say)
+                cut = functools.partial(plain, joint_graph, node_info)
+                share = _share(partitioner, joint_graph, node_info, cut, core, say)
                 if share < 1:
                     config.activation_memory_budget = share
                     memory_budget = share if memory_budget == 1 else memory_budget
@@ -131,11 +134,11 @@ def _share(
     partitioner: Any,
     joint_graph: Any,
     node_info: Any,
-    saved: Any,
+    cut: Callable[[float], Any],
     core: ctypes.CDLL,
     say: Say,
 ) -> float:
-    """What the first graph, which would save `saved`, gets; says it, too."""
+    """What the first graph gets, of which `cut` saves at a share; says it, too."""
     given = partitioner.config.activation_memory_budget
     if given != 1:
         _leave(say, f"the program has set activation_memory_budget to {given}")
@@ -145,10 +148,19 @@ def _share(
         return sum(partitioner._size_of(node) for node in nodes)
 
     # PyTorch's share is of what goes beyond the inputs, which live anyhow.
-    most = size(saved) - size(node_info.inputs)
+    most = size(cut(1)) - size(node_info.inputs)
     room = core.ebbtide_room() - _to_come(partitioner, joint_graph)
-    share = 1.0 if most <= max(room, 0) else math.floor(100 * room / most) / 100
-    share = max(share, _LEAST)
+    share = 1.0
+    if most > max(room, 0):
+        _pin(partitioner, joint_graph)
+        share = max(math.floor(100 * room / most) / 100, _LEAST)
+        # A share is what PyTorch aims at: with it a graph may save more, because what
+        # is made again needs other things. Each try takes as long as a compilation's.
+        for _ in range(_TRIES):
+            over = size(cut(share)) - size(node_info.inputs) - room
+            if over <= 0 or share == _LEAST:
+                break
+            share = max(math.floor(100 * (share - over / most)) / 100, _LEAST)
     if os.environ.get("EBBTIDE_LOG") != "off":
         say(
             f"torch.compile: activation_memory_budget {share:g}: the first graph saves "

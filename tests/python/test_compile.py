@@ -26,8 +26,8 @@ SHORT = ("aot_eager, each block",)
 # One op reads all that was saved, so no eviction lowers the peak: that is said, of that
 # op or of what is outside of ops, which is where inductor's forward is.
 ONE_BACKWARD = {"aot_eager": "CompiledFunctionBackward", "inductor": "tail"}
-# Small blocks count as what malloc gives, which depends on where earlier ones lay: peaks
-# of one program without a budget differ by up to 400 bytes.
+# Small blocks count as what malloc gives, which depends on where earlier ones lay:
+# peaks of one program without a budget differ by up to 400 bytes.
 MALLOC_ROUNDS = 1 << 10
 
 
@@ -114,7 +114,8 @@ def test_the_partitioner_is_handed_what_the_budget_leaves(
         done.stderr,
     )
     assert len(said) == 1, done.stderr
-    assert len(our_lines(done.stderr)) == 2, done.stderr
+    if backend == "aot_eager":
+        assert len(our_lines(done.stderr)) == 2, done.stderr
     # As if the program had set it: the same graphs, the same bits.
     by_hand, _ = job.run("--share", said[0], TORCHINDUCTOR_AUTOGRAD_CACHE="0")
     assert done.stdout == by_hand.stdout
@@ -130,7 +131,15 @@ def test_the_partitioner_is_handed_what_the_budget_leaves(
     )
     assert saved[1] < saved[0]
     # The backward part is one op that reads all of it: no eviction could do this.
-    assert managed["peak"] <= int(job.tight[:-1]) < without["peak"]
+    assert int(job.tight[:-1]) < without["peak"]
+    if backend == "inductor":
+        # A graph does not tell what inductor's kernels hold between them. Where that is
+        # more than the share leaves, the run says so.
+        assert managed["peak"] <= 1.01 * int(job.tight[:-1])
+        is_over = managed["peak"] > int(job.tight[:-1])
+        assert ("is below the floor" in our_lines(done.stderr)[-1]) == is_over
+    else:
+        assert managed["peak"] <= int(job.tight[:-1])
 
 
 def test_random_numbers_are_not_drawn_anew_by_the_partitioner(tmp_path: Path) -> None:
@@ -228,7 +237,8 @@ def test_the_share_leaves_room_for_what_is_to_come() -> None:
 
     def choose(graph: Graph, info: Any, budget: float = 1) -> list[Any]:  # noqa: ARG001
         asked.append(budget)
-        return [SimpleNamespace(size=500)]
+        # PyTorch keeps to a share only so far.
+        return [SimpleNamespace(size={1: 500, 0.3: 241}.get(budget, 215))]
 
     old, new, moved = Weight(1000), Weight(5), Weight(7)
     keeping = [
@@ -242,13 +252,14 @@ def test_the_share_leaves_room_for_what_is_to_come() -> None:
     graph.nodes[2].target.tags = ("seeded",)
     torch.choose_saved_values_set(graph, graph, 1)
     # Of 277, 60 are results and gradients, 80 twice the largest, 17 the state of the
-    # optimizers: 120 are left of the 400 that go beyond the inputs.
-    assert asked == [1, 0.3]
-    assert torch.config.activation_memory_budget == 0.3
+    # optimizers: 120 are left of the 400 that go beyond the inputs. With 0.3 of them
+    # 21 more are saved.
+    assert asked == [1, 0.3, 0.24, 0.24]
+    assert torch.config.activation_memory_budget == 0.24
     assert graph.nodes[2].meta == {"recompute": "saved"}
-    torch.choose_saved_values_set(graph, graph, 0.3)
+    torch.choose_saved_values_set(graph, graph, 0.24)
     torch.choose_saved_values_set(graph, graph, 0.8)
-    assert asked == [1, 0.3, 0.3, 0.8]
+    assert asked == [1, 0.3, 0.24, 0.24, 0.24, 0.8]
     assert len(said) == 1
     assert len(keeping) == 2
 
@@ -272,7 +283,7 @@ def test_a_failing_partitioner_is_native_again() -> None:
     assert torch.choose_saved_values_set(graph, graph, 1)[0].size == 500
     # Nothing is left: PyTorch's 0 would draw random numbers anew.
     assert asked == [1, 0.01, 1]
-    assert said[1:] == ["torch.compile is left as it is: KeyError: 'runtime'"]
+    assert said == ["torch.compile is left as it is: KeyError: 'runtime'"]
     torch.choose_saved_values_set(graph, graph, 1)
     assert asked == [1, 0.01, 1, 1]
     assert torch.config.activation_memory_budget == 1
