@@ -75,6 +75,11 @@ def test_trap_one_array_for_all_observations(zygote: Zygote) -> None:
         assert all(work["replayed"] > 0 for work in outcome.work.values())
 
 
+def test_trap_one_frame_for_all_observations(zygote: Zygote) -> None:
+    # It was trusted from the second rollout on, and backward raised an error.
+    zygote.forced("writes.one_frame_for_all_observations")
+
+
 def test_trap_relied_upon_bytes_are_compared(zygote: Zygote) -> None:
     plain = dict(zygote.plain("writes.too_late").notes)
     done = dict(zygote.run("writes.too_late", RECOMPUTE).notes)

@@ -61,6 +61,22 @@ def one_array_for_all_observations(t: Trial) -> None:
             t.gradients(f"rollout {step}", torch.stack(losses).sum(), [w])
 
 
+def one_frame_for_all_observations(t: Trial) -> None:
+    """The same with a large array, whose first frame each rollout begins with."""
+    w = leaf(ROWS, WIDTH)
+    frame = torch.zeros(ROWS, WIDTH)
+    array = frame.numpy()
+    for step in range(4):
+        losses = []
+        for time in range(3):
+            array[:] = time
+            h = (w + frame).tanh().exp()  # saves nothing of the frame
+            losses.append((h.sin() * h).sum())
+            del h
+            torch.empty(1 << 20)
+        t.gradients(f"rollout {step}", torch.stack(losses).sum(), [w])
+
+
 def inference_mode_writes(t: Trial) -> None:
     """Writes under inference mode look as if they came from below autograd."""
     w = leaf(ROWS, WIDTH)
