@@ -18,6 +18,7 @@ from ranks import Ranks, half, launch
 SEED = 1
 MOST = 1.10
 WARM = 4
+ROUNDS = 2
 WAYS = {
     "DDP": ("--way", "ddp"),
     "FSDP2": ("--way", "fsdp"),
@@ -36,14 +37,14 @@ def least(runs: list[Ranks], clock: str) -> float:
     return min(median(done, clock) for done in runs)
 
 
-def measure(way: str, count: int, size: str, rounds: int) -> dict[str, Any]:
-    arguments = (*WAYS[way], "--size", size, "--steps", "14")
+def measure(way: str, count: int, size: str, steps: int) -> dict[str, Any]:
+    arguments = (*WAYS[way], "--size", size, "--steps", str(steps))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         recorded = launch(folder, arguments, count, EBBTIDE_RECORD="/dev/null")
         budget = f"{half(recorded)}B"
         plain, held = [], []
-        for _ in range(rounds):
+        for _ in range(ROUNDS):
             plain.append(launch(folder, arguments, count))
             held.append(launch(folder, arguments, count, EBBTIDE_BUDGET=budget))
     return {
@@ -77,12 +78,13 @@ def main() -> int:
     parser.add_argument("--way", action="append", choices=WAYS, help="all")
     parser.add_argument("--ranks", action="append", type=int, help="2 and 4")
     args = parser.parse_args()
-    size, rounds = ("small", 1) if args.quick else ("full", 3)
+    # Planning takes cores away from the first ten steps or so; a job has more.
+    size, steps = ("small", 14) if args.quick else ("full", 30)
     rows = []
     for way in args.way or (["DDP"] if args.quick else WAYS):
         for count in args.ranks or ([2] if args.quick else [2, 4]):
             harness.progress(f"{way}, {count} ranks")
-            rows.append(measure(way, count, size, rounds))
+            rows.append(measure(way, count, size, steps))
     cells = [
         [
             row["way"],
