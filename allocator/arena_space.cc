@@ -26,6 +26,13 @@ int64_t ArenaSpace::next() const {
   return begins_.back() + Count(runs_.back().size) + kArenaGrain;
 }
 
+std::optional<size_t> ArenaSpace::RunAt(int64_t offset) const {
+  const auto above = std::upper_bound(begins_.begin(), begins_.end(), offset);
+  if (above == begins_.begin()) return std::nullopt;
+  const auto run = static_cast<size_t>(above - begins_.begin()) - 1;
+  return offset < EndOf(run) ? std::optional(run) : std::nullopt;
+}
+
 char* ArenaSpace::At(int64_t offset) const {
   const auto above = std::upper_bound(begins_.begin(), begins_.end(), offset);
   const auto run = static_cast<size_t>(above - begins_.begin()) - 1;
@@ -52,7 +59,7 @@ std::optional<int64_t> ArenaSpace::OffsetOf(const void* address) const {
 std::vector<int64_t> ArenaSpace::Walls() const {
   std::vector<int64_t> walls;
   for (size_t i = 0; i < runs_.size(); ++i) {
-    walls.push_back(begins_[i] + Count(runs_[i].size));
+    walls.push_back(EndOf(i));
   }
   return walls;
 }

@@ -39,6 +39,12 @@ class ArenaSpace {
 
   // Where the next run that is appended begins.
   int64_t next() const;
+  // The number of the run that the offset is in, and a run's offsets.
+  std::optional<size_t> RunAt(int64_t offset) const;
+  int64_t BeginOf(size_t run) const { return begins_[run]; }
+  int64_t EndOf(size_t run) const {
+    return begins_[run] + Count(runs_[run].size);
+  }
   // The address of an offset, which is in a run or where one ends.
   char* At(int64_t offset) const;
   // Of an address; nullopt where that is in no run. O(log runs).

@@ -12,10 +12,6 @@ namespace {
 constexpr int kMostUnclean = 8;
 // One of so many requests that is not as planned is none too many.
 constexpr int64_t kTolerance = 100;
-// Of the height: for what is not as planned.
-constexpr int64_t kFallbackPart = 256;
-constexpr int64_t kFallbackGrain = 2 << 20;
-
 // Where a thought has its blocks: never looked at.
 char* const kNowhere = reinterpret_cast<char*>(kArenaGrain);
 
@@ -33,35 +29,6 @@ std::string Describe(const ArenaCounts& before, const ArenaCounts& now) {
                       now.occupied - before.occupied,
                       " found their addresses in use and ",
                       now.skipped - before.skipped, " did not come");
-}
-
-// A plan that leaves every request to others.
-ArenaPlan NothingOf(const std::vector<StepRequest>& step) {
-  PlannedPhase phase;
-  for (const StepRequest& request : step) {
-    phase.push_back(
-        {.size = request.size, .stream = request.stream, .offset = kUnplaced});
-  }
-  return *ArenaPlan::Make({phase});
-}
-
-ArenaSpace SpaceOf(const std::vector<ArenaRun>& runs) {
-  ArenaSpace space;
-  for (const ArenaRun& run : runs) space.Append(run);
-  return space;
-}
-
-// Of a plan's height what is not walls.
-Bytes WithoutWalls(Bytes height, const ArenaSpace& space) {
-  int64_t walls = 0;
-  for (const int64_t wall : space.Walls()) {
-    if (wall < Count(height)) ++walls;
-  }
-  return height - Bytes{walls * kArenaGrain};
-}
-
-Bytes FallbackFor(Bytes height) {
-  return Bytes{Count(height) / kFallbackPart / kFallbackGrain * kFallbackGrain};
 }
 
 }  // namespace
@@ -118,23 +85,6 @@ void StepArena::Leave(std::string reason, bool is_retreat) {
   facts_.reason = std::move(reason);
   is_retreat_ = is_retreat;
   state_ = State::kLeaving;
-}
-
-// Whoever frees the last block, or begins a step when there is none.
-void StepArena::Release() {
-  PlannedArena* arena = arena_;
-  if (arena == nullptr || !arena->Close()) return;
-  if (!arena_.compare_exchange_strong(arena, nullptr)) return;
-  // Others may have the addresses as soon as they are given back.
-  const ArenaSpace* const space = space_.exchange(nullptr);
-  if (!memory_.GiveBack(space->runs())) {
-    space_ = space;
-    arena_ = arena;
-    return;
-  }
-  std::lock_guard lock(mutex_);
-  facts_.counts = arena->counts();
-  Retry(is_retreat_);
 }
 
 void StepArena::Record(bool is_wanted) {
@@ -196,58 +146,6 @@ void StepArena::Think() {
   TakeOver();
 }
 
-void StepArena::TakeOver() {
-  std::vector<ArenaRun> runs;
-  Bytes fallback{};
-  auto plan = TakeMemory(&runs, &fallback);
-  const std::string reason(plan.status().message());
-  if (!plan.ok()) {
-    if (memory_.GiveBack(runs)) {
-      std::lock_guard lock(mutex_);
-      facts_.reason = reason;
-      return Retry();
-    }
-    plan = NothingOf(step_);
-    fallback = Bytes{};
-  }
-  const ArenaSpace space = SpaceOf(runs);
-  {
-    std::lock_guard lock(mutex_);
-    facts_.height = WithoutWalls(plan->height(), space);
-    facts_.carried = 0;
-    facts_.carried_bytes = Bytes{};
-  }
-  arenas_.push_back(std::make_unique<PlannedArena>(*std::move(plan), space,
-                                                   fallback, &order_));
-  judged_ = {};
-  bad_steps_ = 0;
-  space_ = Publish(space);
-  arena_ = arenas_.back().get();
-  state_ = State::kServing;
-  if (!reason.empty()) Leave(reason, /*is_retreat=*/true);
-}
-
-// The plan, for runs that it takes for it.
-absl::StatusOr<ArenaPlan> StepArena::TakeMemory(std::vector<ArenaRun>* runs,
-                                                Bytes* fallback) {
-  const absl::Status holes = memory_.TakeHoles(runs);
-  if (!holes.ok()) return holes;
-  const ArenaSpace space = SpaceOf(*runs);
-  auto layout = LayOut(step_, space.Walls());
-  if (!layout.ok()) return layout.status();
-  const Bytes height = layout->plan.height();
-  if (height == Bytes{0}) {
-    return absl::NotFoundError("nothing of a step can be placed");
-  }
-  const Bytes more = height - Bytes{space.next()};
-  if (more > Bytes{0}) {
-    *fallback = FallbackFor(height);
-    const absl::Status rest = memory_.Take(more + *fallback, runs);
-    if (!rest.ok()) return rest;
-  }
-  return std::move(layout->plan);
-}
-
 // With the mutex held.
 void StepArena::Retry(bool is_retreat) {
   if (is_retreat) {
@@ -269,44 +167,6 @@ void* StepArena::Allocate(Bytes size, int stream) {
   return verdict.what == ArenaVerdict::What::kUnplaced
              ? ServeCarried(arena, verdict.slot, size, stream)
              : block;
-}
-
-bool StepArena::MayCarry(int slot) const {
-  std::lock_guard lock(mutex_);
-  return slot < static_cast<int>(step_.size()) &&
-         step_[slot].life <= static_cast<int64_t>(step_.size()) &&
-         facts_.carried < static_cast<int>(kMostCarried);
-}
-
-const ArenaSpace* StepArena::Publish(ArenaSpace space) {
-  std::lock_guard lock(mutex_);
-  spaces_.push_back(std::make_unique<const ArenaSpace>(std::move(space)));
-  return spaces_.back().get();
-}
-
-void* StepArena::ServeCarried(PlannedArena* arena, int slot, Bytes size,
-                              int stream) {
-  if (!MayCarry(slot)) return nullptr;
-  const std::optional<ArenaRun> run = memory_.TakeFor(size, stream);
-  if (!run) return nullptr;
-  const ArenaSpace* before = space_;
-  const ArenaSpace* after = nullptr;
-  do {
-    if (before == nullptr) {  // the arena has ended meanwhile
-      memory_.GiveBack({&*run, 1});
-      return nullptr;
-    }
-    ArenaSpace space = *before;
-    space.Append(*run);
-    after = Publish(std::move(space));
-  } while (!space_.compare_exchange_weak(before, after));
-  void* const block = arena->ServeFrom(*run, slot);
-  if (block != nullptr) {
-    std::lock_guard lock(mutex_);
-    ++facts_.carried;
-    facts_.carried_bytes += run->size;
-  }
-  return block;
 }
 
 void StepArena::NoteMismatch(int slot, Bytes size) {

@@ -16,9 +16,12 @@
 //                    what happened, again and again. Until an arena is not
 //                    wanted for a step, which is a new begin.
 //
+// It holds what its plan uses of its memory. What its allocator cannot have
+// back, because it is too little for a block, are *ends*.
+//
 // What is alive when a step begins the allocator has when the arena begins to
-// serve. It is served in runs of its own, each taken when it is asked for next
-// and kept from then on.
+// serve. It is served from an end or in a run of its own, each taken when it is
+// asked for next and kept from then on.
 //
 // Thread-safe, but for BeginStep, which one thread calls at a time. Allocate
 // and Free take one lock while the arena serves.
@@ -38,6 +41,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "allocator/arena_fit.h"
 #include "allocator/arena_space.h"
 #include "allocator/planned_arena.h"
 #include "allocator/step_trace.h"
@@ -56,6 +60,11 @@ class ArenaMemory {
   virtual absl::Status TakeHoles(std::vector<ArenaRun>* runs) = 0;
   // One run of at least so many bytes; behind TakeHoles.
   virtual absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) = 0;
+  // Of a run that nothing lies in yet, what is behind so many bytes (positive)
+  // goes back, as far as the allocator can have it; what is left may lie
+  // elsewhere then. Where this fails `run` is what there still is of it: empty,
+  // or in use by what is queued.
+  virtual absl::Status Shorten(Bytes size, ArenaRun* run) = 0;
   // A run for blocks of the size on that stream alone; what is queued on it may
   // still use it. nullopt where the allocator is to serve.
   virtual std::optional<ArenaRun> TakeFor(Bytes size, int stream) = 0;
@@ -75,11 +84,12 @@ class StepArena {
 
   struct Facts {
     State state = State::kRecording;
-    Bytes height{};  // of the last layout, without walls; 0: there was none
-    Bytes bound{};   // that no layout is below
-    Bytes size{};    // of the memory that it has now
-    int runs = 0;    // that this is in
-    // Of those, what is alive when steps begin.
+    // Of the last layout, without walls and ends; 0: there was none.
+    Bytes height{};
+    Bytes bound{};  // that no layout is below
+    Bytes size{};   // of the memory that it has now
+    int runs = 0;   // that this is in
+    // What is alive when steps begin, in those.
     int carried = 0;
     Bytes carried_bytes{};
     // What the allocator had beside this when the second step began that it
@@ -143,6 +153,8 @@ class StepArena {
   void NoteMismatch(int slot, Bytes size);
   void* ServeCarried(PlannedArena* arena, int slot, Bytes size, int stream);
   bool MayCarry(int slot) const;
+  std::optional<ArenaRun> TakeEnd(Bytes size);
+  std::optional<ArenaRun> TakeRunFor(Bytes size, int stream);
   const ArenaSpace* Publish(ArenaSpace space);
   void Judge(bool is_wanted);
   void Leave(std::string reason, bool is_retreat);
@@ -150,8 +162,9 @@ class StepArena {
   void Record(bool is_wanted);
   void Think();
   void TakeOver();
-  absl::StatusOr<ArenaPlan> TakeMemory(std::vector<ArenaRun>* runs,
-                                       Bytes* fallback);
+  absl::StatusOr<ArenaFit> TakeMemory(std::vector<ArenaRun>* runs);
+  absl::Status HoldWhatIsUsed(const std::vector<Bytes>& used, Bytes fallback,
+                              std::vector<ArenaRun>* runs);
   void Retry(bool is_retreat = true);
 
   ArenaMemory& memory_;
@@ -181,6 +194,7 @@ class StepArena {
   std::vector<StepRequest> step_;  // that repeats
   // All that there were: another thread may just be looking at one.
   std::vector<std::unique_ptr<const ArenaSpace>> spaces_;
+  std::vector<ArenaRun> ends_;  // what is left of them
   std::unique_ptr<PlannedArena> thought_;
   absl::flat_hash_map<const void*, void*> thought_of_;  // by real block
   Facts facts_;

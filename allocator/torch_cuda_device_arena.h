@@ -101,6 +101,7 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
 
   absl::Status TakeHoles(std::vector<ArenaRun>* runs) override;
   absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) override;
+  absl::Status Shorten(Bytes size, ArenaRun* run) override;
   std::optional<ArenaRun> TakeFor(Bytes size, int stream) override;
   bool GiveBack(absl::Span<const ArenaRun> runs) override;
   absl::Status NoteEnd(int slot, absl::Span<const int> streams) override;
@@ -109,6 +110,7 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
 
   static bool IsOfBlock(const TraceEntry& entry);
   ArenaRun TakeBlock(Bytes size, cudaStream_t stream);
+  cudaStream_t StreamOf(const ArenaRun& run) const;
   void* Book(void* block, size_t size, c10::cuda::CUDAStream stream);
   void FillRun(size_t begin, size_t end, SegmentInfo* segment,
                std::vector<BlockInfo>* blocks) const;

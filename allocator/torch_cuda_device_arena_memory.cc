@@ -16,6 +16,9 @@ namespace {
 // The native allocator reserves whole ones of these for large requests.
 constexpr int64_t kSegmentGrain = 2 << 20;
 
+// The least that such requests are for, in bytes of a block.
+constexpr int64_t kLeastLarge = (1 << 20) + kArenaGrain;
+
 size_t AddressOf(const void* block) { return reinterpret_cast<size_t>(block); }
 
 // What to ask for so that no more than that is reserved: below 10 MiB the
@@ -145,6 +148,34 @@ absl::Status DeviceArena::Take(Bytes size, std::vector<ArenaRun>* runs) {
     c10::cuda::device_synchronize();
   } catch (const c10::Error& error) {
     return absl::ResourceExhaustedError(error.what_without_backtrace());
+  }
+  return absl::OkStatus();
+}
+
+cudaStream_t DeviceArena::StreamOf(const ArenaRun& run) const {
+  std::lock_guard lock(mutex_);
+  const auto own = std::find_if(own_.begin(), own_.end(), [&](const Own& o) {
+    return o.is_held && o.address == AddressOf(run.base);
+  });
+  return own->stream;
+}
+
+absl::Status DeviceArena::Shorten(Bytes size, ArenaRun* run) {
+  // No request for less goes to segments for large ones.
+  size = std::max(size, Bytes{kLeastLarge});
+  // The native allocator would not split that off.
+  if (run->size < size || IsSmall(Count(run->size - size))) {
+    return absl::OkStatus();
+  }
+  const cudaStream_t stream = StreamOf(*run);
+  if (!GiveBack({run, 1})) return absl::OkStatus();
+  *run = {};
+  try {
+    *run = TakeBlock(size, stream);
+    // Another thread may have been faster, and this is not what it was.
+    c10::cuda::device_synchronize();
+  } catch (const c10::Error& error) {
+    return absl::UnavailableError(error.what_without_backtrace());
   }
   return absl::OkStatus();
 }

@@ -155,6 +155,27 @@ TEST_F(TorchCudaArenaTest, ItReservesWhatThePlanIsHigh) {
   EXPECT_EQ(Facts().counts.fallback + Facts().counts.strays, 0);
 }
 
+// The native allocator takes a segment of 20 MiB for the first two.
+TEST_F(TorchCudaArenaTest, WhatThePlanLeavesOfAHoleIsTheNativeOnes) {
+  Ask(10, 8 * kMiB);
+  Ask(11, 2 * kMiB);
+  const void* const hole = held_[10].first.get();
+  Free(10);
+  const int64_t reserved = Stats().reserved_bytes[0].current;
+  StepUntilItServes();
+  Step();
+  EXPECT_EQ(held_[2].second, 100'000) << "carried";
+  EXPECT_LT(Facts().size, Bytes{2 * kMiB});
+  EXPECT_EQ(Facts().carried, 1);
+  Ask(12, 5 * kMiB);
+  Ask(13, 8 * kMiB);
+  EXPECT_EQ(held_[12].first.get(),
+            static_cast<const char*>(hole) + kMiB + kArenaGrain);
+  EXPECT_EQ(Stats().reserved_bytes[2].current, reserved);
+  EXPECT_EQ(Stats().allocated_bytes[0].current, live_);
+  EXPECT_EQ(Stats().requested_bytes[0].current, asked_);
+}
+
 TEST_F(TorchCudaArenaTest, ASnapshotHasItsBlocksAndItsHoles) {
   StepUntilItServes();
   Ask(7, 100);

@@ -1,0 +1,200 @@
+// What a step arena has of the memory that it is lent.
+#include <algorithm>
+#include <utility>
+
+#include "allocator/step_arena.h"
+#include "planner/place_problem.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+namespace {
+
+// Of the height: for what is not as planned.
+constexpr int64_t kFallbackPart = 256;
+constexpr int64_t kFallbackGrain = 2 << 20;
+
+// A plan that leaves every request to others.
+ArenaPlan NothingOf(const std::vector<StepRequest>& step) {
+  PlannedPhase phase;
+  for (const StepRequest& request : step) {
+    phase.push_back(
+        {.size = request.size, .stream = request.stream, .offset = kUnplaced});
+  }
+  return *ArenaPlan::Make({phase});
+}
+
+ArenaSpace SpaceOf(const std::vector<ArenaRun>& runs) {
+  ArenaSpace space;
+  for (const ArenaRun& run : runs) space.Append(run);
+  return space;
+}
+
+// Of a plan's height what is not walls.
+Bytes WithoutWalls(Bytes height, const ArenaSpace& space) {
+  int64_t walls = 0;
+  for (const int64_t wall : space.Walls()) {
+    if (wall < Count(height)) ++walls;
+  }
+  return height - Bytes{walls * kArenaGrain};
+}
+
+Bytes FallbackFor(Bytes height) {
+  return Bytes{Count(height) / kFallbackPart / kFallbackGrain * kFallbackGrain};
+}
+
+}  // namespace
+
+void StepArena::TakeOver() {
+  std::vector<ArenaRun> runs;
+  auto fit = TakeMemory(&runs);
+  const std::string reason(fit.status().message());
+  if (!fit.ok()) {
+    if (memory_.GiveBack(runs)) {
+      std::lock_guard lock(mutex_);
+      facts_.reason = reason;
+      return Retry();
+    }
+    fit = ArenaFit{.plan = NothingOf(step_), .space = SpaceOf(runs)};
+  }
+  {
+    std::lock_guard lock(mutex_);
+    facts_.height = WithoutWalls(fit->plan.height(), fit->space);
+    facts_.carried = 0;
+    facts_.carried_bytes = Bytes{};
+    ends_ = std::move(fit->ends);
+  }
+  arenas_.push_back(std::make_unique<PlannedArena>(
+      std::move(fit->plan), std::move(fit->space), fit->fallback, &order_));
+  judged_ = {};
+  bad_steps_ = 0;
+  space_ = Publish(SpaceOf(runs));
+  arena_ = arenas_.back().get();
+  state_ = State::kServing;
+  if (!reason.empty()) Leave(reason, /*is_retreat=*/true);
+}
+
+// The plan, for runs that it takes for it.
+absl::StatusOr<ArenaFit> StepArena::TakeMemory(std::vector<ArenaRun>* runs) {
+  const absl::Status holes = memory_.TakeHoles(runs);
+  if (!holes.ok()) return holes;
+  ArenaSpace space = SpaceOf(*runs);
+  auto layout = LayOut(step_, space.Walls());
+  if (!layout.ok()) return layout.status();
+  const Bytes height = layout->plan.height();
+  if (height == Bytes{0}) {
+    return absl::NotFoundError("nothing of a step can be placed");
+  }
+  const Bytes more = height - Bytes{space.next()};
+  Bytes fallback{};
+  if (more > Bytes{0}) {
+    fallback = FallbackFor(height);
+    const absl::Status rest = memory_.Take(more + fallback, runs);
+    if (!rest.ok()) return rest;
+    space.Append(runs->back());
+  }
+  const auto used = UsedOf(layout->plan, space);
+  if (!used.ok()) return used.status();
+  const absl::Status held = HoldWhatIsUsed(*used, fallback, runs);
+  if (!held.ok()) return held;
+  return FitInto(*runs, fallback, layout->plan, space);
+}
+
+// Whatever becomes of it, `runs` are what the arena has then.
+absl::Status StepArena::HoldWhatIsUsed(const std::vector<Bytes>& used,
+                                       Bytes fallback,
+                                       std::vector<ArenaRun>* runs) {
+  for (size_t i = used.size(); i-- > 0;) {
+    const auto run = runs->begin() + static_cast<ptrdiff_t>(i);
+    if (used[i] == Bytes{0}) {
+      if (!memory_.GiveBack({&*run, 1})) {
+        return absl::UnavailableError("a run cannot be given back now");
+      }
+      runs->erase(run);
+      continue;
+    }
+    const bool is_last = i + 1 == used.size();
+    const absl::Status status =
+        memory_.Shorten(used[i] + (is_last ? fallback : Bytes{0}), &*run);
+    if (run->size == Bytes{0}) runs->erase(run);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Whoever frees the last block, or begins a step when there is none.
+void StepArena::Release() {
+  PlannedArena* arena = arena_;
+  if (arena == nullptr || !arena->Close()) return;
+  if (!arena_.compare_exchange_strong(arena, nullptr)) return;
+  // Others may have the addresses as soon as they are given back.
+  const ArenaSpace* const space = space_.exchange(nullptr);
+  if (!memory_.GiveBack(space->runs())) {
+    space_ = space;
+    arena_ = arena;
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  facts_.counts = arena->counts();
+  Retry(is_retreat_);
+}
+
+bool StepArena::MayCarry(int slot) const {
+  std::lock_guard lock(mutex_);
+  return slot < static_cast<int>(step_.size()) &&
+         step_[slot].life <= static_cast<int64_t>(step_.size()) &&
+         facts_.carried < static_cast<int>(kMostCarried);
+}
+
+const ArenaSpace* StepArena::Publish(ArenaSpace space) {
+  std::lock_guard lock(mutex_);
+  spaces_.push_back(std::make_unique<const ArenaSpace>(std::move(space)));
+  return spaces_.back().get();
+}
+
+// Of the shortest one that has so many bytes.
+std::optional<ArenaRun> StepArena::TakeEnd(Bytes size) {
+  size = Bytes{AlignUp(Count(size), kArenaGrain)};
+  std::lock_guard lock(mutex_);
+  const auto by_size = [&](const ArenaRun& a, const ArenaRun& b) {
+    return std::pair(a.size < size, a.size) < std::pair(b.size < size, b.size);
+  };
+  const auto end = std::min_element(ends_.begin(), ends_.end(), by_size);
+  if (end == ends_.end() || end->size < size) return std::nullopt;
+  const ArenaRun taken = {.base = end->base, .size = size};
+  *end = {.base = end->base + Count(size), .size = end->size - size};
+  return taken;
+}
+
+std::optional<ArenaRun> StepArena::TakeRunFor(Bytes size, int stream) {
+  const std::optional<ArenaRun> run = memory_.TakeFor(size, stream);
+  if (!run) return std::nullopt;
+  const ArenaSpace* before = space_;
+  const ArenaSpace* after = nullptr;
+  do {
+    if (before == nullptr) {  // the arena has ended meanwhile
+      memory_.GiveBack({&*run, 1});
+      return std::nullopt;
+    }
+    ArenaSpace space = *before;
+    space.Append(*run);
+    after = Publish(std::move(space));
+  } while (!space_.compare_exchange_weak(before, after));
+  return run;
+}
+
+void* StepArena::ServeCarried(PlannedArena* arena, int slot, Bytes size,
+                              int stream) {
+  if (!MayCarry(slot)) return nullptr;
+  std::optional<ArenaRun> run = TakeEnd(size);
+  if (!run) run = TakeRunFor(size, stream);
+  if (!run) return nullptr;
+  void* const block = arena->ServeFrom(*run, slot);
+  if (block != nullptr) {
+    std::lock_guard lock(mutex_);
+    ++facts_.carried;
+    facts_.carried_bytes += run->size;
+  }
+  return block;
+}
+
+}  // namespace ebbtide
