@@ -8,7 +8,8 @@
 namespace ebbtide {
 namespace {
 
-// Steps of a thought that are not clean, after which it is given up.
+// Steps of thoughts that are not clean, in all, after which they are given up:
+// in steps that take turns none is for long.
 constexpr int kMostUnclean = 8;
 // One of so many requests that is not as planned is none too many.
 constexpr int64_t kTolerance = 100;
@@ -29,6 +30,19 @@ std::string Describe(const ArenaCounts& before, const ArenaCounts& now) {
                       now.occupied - before.occupied,
                       " found their addresses in use and ",
                       now.skipped - before.skipped, " did not come");
+}
+
+// Whether a step that repeats is not what is known. Of the same requests lives
+// are the longest that there were.
+bool IsNews(const std::vector<StepRequest>& known,
+            std::vector<StepRequest>* step) {
+  if (!AskForTheSame(known, *step)) return true;
+  bool is_news = false;
+  for (size_t i = 0; i < step->size(); ++i) {
+    is_news |= (*step)[i].life > known[i].life;
+    (*step)[i].life = std::max((*step)[i].life, known[i].life);
+  }
+  return is_news;
 }
 
 }  // namespace
@@ -99,12 +113,22 @@ void StepArena::Record(bool is_wanted) {
     return;
   }
   trace_.BeginStep();
-  if (thought_ != nullptr) return;
+  const bool was_unclean = clean_steps_ == 0 && unclean_steps_ > 0;
+  if (thought_ != nullptr && !was_unclean) return;
   std::vector<StepRequest> step = trace_.Repeated();
   if (step.empty()) return;
+  if (thought_ != nullptr && !IsNews(step_, &step)) return;
+  if (thought_ == nullptr) unclean_steps_ = 0;
+  ThinkOf(std::move(step));
+}
+
+// With the mutex held.
+void StepArena::ThinkOf(std::vector<StepRequest> step) {
   auto layout = LayOut(step);
   if (!layout.ok()) {
     facts_.reason = std::string(layout.status().message());
+    thought_.reset();
+    thought_of_.clear();
     is_traced_ = false;
     state_ = State::kOff;
     return;
@@ -113,10 +137,10 @@ void StepArena::Record(bool is_wanted) {
   facts_.bound = layout->bound;
   thought_ = std::make_unique<PlannedArena>(layout->plan, kNowhere, Bytes{0},
                                             /*order=*/nullptr);
+  thought_of_.clear();
   step_ = std::move(step);
   judged_ = {};
   clean_steps_ = 0;
-  unclean_steps_ = 0;
   state_ = State::kCounterfactual;
 }
 

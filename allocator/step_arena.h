@@ -3,7 +3,9 @@
 //
 //   kRecording       the allocator serves, and what steps ask for is traced
 //   kCounterfactual  a step repeats: an arena laid out for it is asked, too,
-//                    what it would have done, and does not serve
+//                    what it would have done, and does not serve. Where
+//                    it is wrong and steps repeat otherwise, or blocks live
+//                    longer, it is laid out anew for that.
 //   kServing         it did what the plan says for kCleanSteps in a row: it has
 //                    memory and serves; what it has no room for is for the
 //                    allocator
@@ -161,6 +163,7 @@ class StepArena {
   void Release();
   void Record(bool is_wanted);
   void Think();
+  void ThinkOf(std::vector<StepRequest> step);
   void TakeOver();
   absl::StatusOr<ArenaFit> TakeMemory(std::vector<ArenaRun>* runs);
   absl::Status HoldWhatIsUsed(const std::vector<Bytes>& used, Bytes fallback,

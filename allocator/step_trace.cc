@@ -12,14 +12,6 @@
 namespace ebbtide {
 namespace {
 
-bool AskForTheSame(const std::vector<StepRequest>& a,
-                   const std::vector<StepRequest>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const StepRequest& x, const StepRequest& y) {
-                      return x.size == y.size && x.stream == y.stream;
-                    });
-}
-
 Bytes RoundUp(Bytes size) { return Bytes{AlignUp(Count(size), kArenaGrain)}; }
 
 // Over before the next step begins.
@@ -34,6 +26,14 @@ Buffer BufferOf(Bytes size, int64_t begin, int64_t end) {
 }
 
 }  // namespace
+
+bool AskForTheSame(const std::vector<StepRequest>& a,
+                   const std::vector<StepRequest>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const StepRequest& x, const StepRequest& y) {
+                      return x.size == y.size && x.stream == y.stream;
+                    });
+}
 
 void StepTrace::BeginStep() {
   ++step_;

@@ -27,6 +27,10 @@ struct StepRequest {
   static constexpr int64_t kLong = int64_t{1} << 62;  // until nobody knows
 };
 
+// Whether they are for the same sizes on the same streams.
+bool AskForTheSame(const std::vector<StepRequest>& a,
+                   const std::vector<StepRequest>& b);
+
 class StepTrace {
  public:
   void BeginStep();

@@ -340,22 +340,49 @@ TEST_F(StepArenaTest, WhereItIsNotWantedItDoesNotEvenThink) {
   EXPECT_EQ(arena_.facts().height, Bytes{0});
 }
 
-TEST_F(StepArenaTest, WhatLivesLongerThanItDidKeepsItFromServing) {
+// Both blocks of a step at once, which were one after the other before.
+TEST_F(StepArenaTest, WhatLivesLongerThanItDidIsLaidOutAnew) {
   StepUntil(State::kCounterfactual);
-  // As recorded but for the order of frees: never clean.
-  std::vector<void*> longer;
-  for (int i = 0; i < 6; ++i) {
+  EXPECT_EQ(arena_.facts().height, Bytes{2048});
+  const auto step = [this] {
     arena_.BeginStep(true);
     void* const first = Ask(1024);
     if (kept_ != nullptr) Free(std::exchange(kept_, nullptr));
     void* const second = Ask(2048);
+    EXPECT_NE(first, second);
     Free(first);
     Free(second);
     kept_ = Ask(512);
-    EXPECT_EQ(arena_.facts().state, State::kCounterfactual);
-    EXPECT_EQ(arena_.facts().counts.occupied, i);
+  };
+  int steps = 0;
+  for (; arena_.facts().state == State::kCounterfactual; ++steps) step();
+  EXPECT_EQ(arena_.facts().state, State::kServing) << arena_.facts().reason;
+  EXPECT_EQ(steps, 6) << "two that are not clean, and those that are";
+  EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
+  EXPECT_EQ(arena_.facts().retreats, 0);
+  step();
+  EXPECT_EQ(arena_.facts().counts.occupied, 0);
+}
+
+TEST_F(StepArenaTest, StepsThatRepeatOtherwiseAreLaidOutAnew) {
+  StepUntil(State::kCounterfactual);
+  int steps = 0;
+  for (; arena_.facts().state != State::kServing && steps < 20; ++steps) {
+    Step(4096);
   }
-  EXPECT_THAT(memory_.taken, IsEmpty());
+  EXPECT_EQ(steps, 7);
+  EXPECT_EQ(arena_.facts().height, Bytes{8192});
+  EXPECT_EQ(arena_.facts().retreats, 0);
+}
+
+TEST_F(StepArenaTest, StepsThatTakeTurnsAreGivenUp) {
+  StepUntil(State::kCounterfactual);
+  for (int i = 0; arena_.facts().retreats == 0 && i < 40; ++i) {
+    Step(i % 2 == 0 ? 1024 : 4096);
+    EXPECT_NE(arena_.facts().state, State::kServing);
+  }
+  EXPECT_EQ(arena_.facts().retreats, 1);
+  EXPECT_EQ(arena_.facts().state, State::kRecording);
 }
 
 }  // namespace
