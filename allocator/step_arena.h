@@ -56,11 +56,15 @@ namespace ebbtide {
 class ArenaMemory {
  public:
   virtual ~ArenaMemory() = default;
-  // Both append to `runs` what they take, also where they fail after that.
+  // Those three append to `runs` what they take, also where they fail after
+  // that.
   // What the allocator has and cannot give back, because of what lies beside
   // it.
   virtual absl::Status TakeHoles(std::vector<ArenaRun>* runs) = 0;
-  // One run of at least so many bytes; behind TakeHoles.
+  // The same of what only small blocks fit in; behind TakeHoles.
+  virtual absl::Status TakeSmallHoles(std::vector<ArenaRun>* runs) = 0;
+  // One run of at least so many bytes; behind TakeHoles. ResourceExhausted
+  // where there is no memory for it.
   virtual absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) = 0;
   // Of a run that nothing lies in yet, what is behind so many bytes (positive)
   // goes back, as far as the allocator can have it; what is left may lie
@@ -166,6 +170,7 @@ class StepArena {
   void ThinkOf(std::vector<StepRequest> step);
   void TakeOver();
   absl::StatusOr<ArenaFit> TakeMemory(std::vector<ArenaRun>* runs);
+  absl::StatusOr<ArenaFit> TakeBesideHoles(std::vector<ArenaRun>* runs);
   absl::Status HoldWhatIsUsed(const std::vector<Bytes>& used, Bytes fallback,
                               std::vector<ArenaRun>* runs);
   void Retry(bool is_retreat = true);

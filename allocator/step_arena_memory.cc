@@ -77,6 +77,18 @@ void StepArena::TakeOver() {
 absl::StatusOr<ArenaFit> StepArena::TakeMemory(std::vector<ArenaRun>* runs) {
   const absl::Status holes = memory_.TakeHoles(runs);
   if (!holes.ok()) return holes;
+  auto fit = TakeBesideHoles(runs);
+  if (!absl::IsResourceExhausted(fit.status())) return fit;
+  // Only where nothing else helps: in pieces a step is harder to place.
+  const size_t before = runs->size();
+  const absl::Status small = memory_.TakeSmallHoles(runs);
+  if (!small.ok()) return small;
+  return runs->size() == before ? fit : TakeBesideHoles(runs);
+}
+
+// The plan in those, and in what is missing beside them.
+absl::StatusOr<ArenaFit> StepArena::TakeBesideHoles(
+    std::vector<ArenaRun>* runs) {
   ArenaSpace space = SpaceOf(*runs);
   auto layout = LayOut(step_, space.Walls());
   if (!layout.ok()) return layout.status();

@@ -100,6 +100,7 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   };
 
   absl::Status TakeHoles(std::vector<ArenaRun>* runs) override;
+  absl::Status TakeSmallHoles(std::vector<ArenaRun>* runs) override;
   absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) override;
   absl::Status Shorten(Bytes size, ArenaRun* run) override;
   std::optional<ArenaRun> TakeFor(Bytes size, int stream) override;
@@ -109,6 +110,14 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   absl::Status RunBehindAll(int stream) override;
 
   static bool IsOfBlock(const TraceEntry& entry);
+  // Free in a segment with other blocks.
+  struct Hole {
+    ArenaRun run;
+    cudaStream_t stream = nullptr;
+  };
+  std::vector<Hole> HolesIn(bool large) const;
+  void TakeAll(const std::vector<Hole>& holes, absl::Span<const Hole> wanted,
+               std::vector<ArenaRun>* runs);
   ArenaRun TakeBlock(Bytes size, cudaStream_t stream);
   cudaStream_t StreamOf(const ArenaRun& run) const;
   void* Book(void* block, size_t size, c10::cuda::CUDAStream stream);

@@ -30,38 +30,10 @@ Bytes SegmentFor(Bytes size) {
   return Bytes{std::max(whole, kLeast)};
 }
 
-// Of a segment for large requests.
-struct Hole {
-  ArenaRun run;
-  cudaStream_t stream = nullptr;
-};
-
-// Those that a request can ask for exactly, smallest first.
-std::vector<Hole> HolesIn(const native::SnapshotInfo& snapshot,
-                          c10::DeviceIndex device) {
-  std::vector<Hole> holes;
-  for (const auto& segment : snapshot.segments) {
-    if (segment.device != device || !segment.is_large ||
-        segment.is_expandable ||
-        segment.owner_private_pool_id != c10::MempoolId_t{0, 0}) {
-      continue;
-    }
-    size_t address = segment.address;
-    for (const auto& block : segment.blocks) {
-      if (!block.active && !block.allocated && !IsSmall(block.size - 1)) {
-        holes.push_back(
-            {.run = {.base = reinterpret_cast<char*>(address),
-                     .size = Bytes{static_cast<int64_t>(block.size)}},
-             .stream = static_cast<cudaStream_t>(segment.stream)});
-      }
-      address += block.size;
-    }
-  }
-  std::sort(holes.begin(), holes.end(), [](const Hole& a, const Hole& b) {
-    return a.run.size < b.run.size;
-  });
-  return holes;
-}
+// Of a hole for small requests that is worth a run.
+constexpr Bytes kLeastSmall{256 << 10};
+// The most that one of them gets.
+constexpr Bytes kMostSmall{1 << 20};
 
 // While this thread takes a block (0) or gives that one back.
 constexpr size_t kNone = ~size_t{0};
@@ -112,21 +84,82 @@ ArenaRun DeviceArena::TakeBlock(Bytes size, cudaStream_t stream) {
   return {.base = static_cast<char*>(block), .size = size};
 }
 
+// Those that requests can ask for, smallest first.
+std::vector<DeviceArena::Hole> DeviceArena::HolesIn(bool large) const {
+  std::vector<Hole> holes;
+  for (const auto& segment : native_.snapshot({0, 0}, false).segments) {
+    if (segment.device != device_ || segment.is_large != large ||
+        segment.is_expandable ||
+        segment.owner_private_pool_id != c10::MempoolId_t{0, 0}) {
+      continue;
+    }
+    size_t address = segment.address;
+    for (const auto& block : segment.blocks) {
+      const Bytes size{static_cast<int64_t>(block.size)};
+      const bool is_enough =
+          large ? !IsSmall(block.size - 1) : size >= kLeastSmall;
+      if (!block.active && !block.allocated && is_enough) {
+        holes.push_back(
+            {.run = {.base = reinterpret_cast<char*>(address), .size = size},
+             .stream = static_cast<cudaStream_t>(segment.stream)});
+      }
+      address += block.size;
+    }
+  }
+  std::sort(holes.begin(), holes.end(), [](const Hole& a, const Hole& b) {
+    return a.run.size < b.run.size;
+  });
+  return holes;
+}
+
+// Throws as the native allocator does.
+void DeviceArena::TakeAll(const std::vector<Hole>& holes,
+                          absl::Span<const Hole> wanted,
+                          std::vector<ArenaRun>* runs) {
+  for (const Hole& hole : wanted) {
+    const ArenaRun run = TakeBlock(hole.run.size, hole.stream);
+    runs->push_back(run);
+    // Of several of one size any may come first; another thread may have
+    // been faster, and then it is no hole.
+    const bool is_hole =
+        std::any_of(holes.begin(), holes.end(), [&](const Hole& h) {
+          return run.base >= h.run.base && run.base < h.run.end();
+        });
+    if (!is_hole) break;
+  }
+  if (!wanted.empty()) c10::cuda::device_synchronize();
+}
+
 absl::Status DeviceArena::TakeHoles(std::vector<ArenaRun>* runs) {
   if (pools_ > 0) return absl::UnavailableError("a capture is going on");
   try {
     native_.emptyCache({0, 0});
-    const auto holes = HolesIn(native_.snapshot({0, 0}, false), device_);
-    for (const Hole& hole : holes) {
-      runs->push_back(TakeBlock(hole.run.size, hole.stream));
-      // Of several of one size any may come first; another thread may have
-      // been faster, and then it is no hole.
-      const bool is_hole = std::any_of(
-          holes.begin(), holes.end(),
-          [&](const Hole& h) { return h.run.base == runs->back().base; });
-      if (!is_hole) break;
+    const std::vector<Hole> holes = HolesIn(/*large=*/true);
+    TakeAll(holes, holes, runs);
+  } catch (const c10::Error& error) {
+    return absl::UnavailableError(error.what_without_backtrace());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceArena::TakeSmallHoles(std::vector<ArenaRun>* runs) {
+  if (pools_ > 0) return absl::UnavailableError("a capture is going on");
+  try {
+    const std::vector<Hole> holes = HolesIn(/*large=*/false);
+    // What is longer than any request first, so that what is left of it is a
+    // hole of just that size.
+    std::vector<Hole> first;
+    std::vector<Hole> rest;
+    for (Hole hole : holes) {
+      if (hole.run.size > kMostSmall) {
+        first.push_back(hole);
+        first.back().run.size = kMostSmall;
+        hole.run.size -= kMostSmall;
+      }
+      if (hole.run.size >= kLeastSmall) rest.push_back(hole);
     }
-    if (!runs->empty()) c10::cuda::device_synchronize();
+    first.insert(first.end(), rest.begin(), rest.end());
+    TakeAll(holes, first, runs);
   } catch (const c10::Error& error) {
     return absl::UnavailableError(error.what_without_backtrace());
   }
@@ -161,12 +194,12 @@ cudaStream_t DeviceArena::StreamOf(const ArenaRun& run) const {
 }
 
 absl::Status DeviceArena::Shorten(Bytes size, ArenaRun* run) {
+  const bool is_large = run->size > kMostSmall;
   // No request for less goes to segments for large ones.
-  size = std::max(size, Bytes{kLeastLarge});
+  if (is_large) size = std::max(size, Bytes{kLeastLarge});
   // The native allocator would not split that off.
-  if (run->size < size || IsSmall(Count(run->size - size))) {
-    return absl::OkStatus();
-  }
+  const Bytes least = is_large ? kMostSmall : Bytes{0};
+  if (run->size <= size + least) return absl::OkStatus();
   const cudaStream_t stream = StreamOf(*run);
   if (!GiveBack({run, 1})) return absl::OkStatus();
   *run = {};

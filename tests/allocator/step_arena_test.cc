@@ -1,15 +1,11 @@
 #include "allocator/step_arena.h"
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/step_arena_fixture.h"
 
 namespace ebbtide {
 namespace {
@@ -20,114 +16,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 using testing::SizeIs;
-
-char* const kBase = reinterpret_cast<char*>(int64_t{1} << 40);
-constexpr int64_t kApart = 1 << 20;  // of runs
-
-class Memory final : public ArenaMemory {
- public:
-  absl::Status TakeHoles(std::vector<ArenaRun>* runs) override {
-    for (const Bytes size : holes) runs->push_back(Run(size));
-    return failure;
-  }
-  absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) override {
-    if (!has_any) return absl::ResourceExhaustedError("no memory");
-    runs->push_back(Run(size));
-    return absl::OkStatus();
-  }
-  absl::Status Shorten(Bytes size, ArenaRun* run) override {
-    if (Count(run->size - size) < least_rest) return absl::OkStatus();
-    EXPECT_EQ(taken.erase(run->base), 1);
-    *run = {};
-    if (may_be_shortened) *run = Run(size);
-    return may_be_shortened ? absl::OkStatus() : absl::UnavailableError("gone");
-  }
-  std::optional<ArenaRun> TakeFor(Bytes size, int) override {
-    if (!carries) return std::nullopt;
-    return Run(size);
-  }
-  bool GiveBack(absl::Span<const ArenaRun> runs) override {
-    if (!may_be_given_back) return false;
-    for (const ArenaRun& run : runs) {
-      EXPECT_EQ(taken.erase(run.base), 1);
-    }
-    return true;
-  }
-
-  bool has_any = true;
-  bool carries = false;
-  absl::Status failure;  // of the holes, once they are taken
-  bool may_be_given_back = true;
-  int64_t least_rest = 4096;  // that a run can be shorter by
-  bool may_be_shortened = true;
-  std::vector<Bytes> holes;
-  std::map<char*, Bytes> taken;
-
- private:
-  ArenaRun Run(Bytes size) {
-    char* const base = kBase + kApart * next_++;
-    taken[base] = size;
-    return {.base = base, .size = size};
-  }
-
-  int64_t next_ = 0;
-};
-
-class NoOrder final : public ArenaOrder {
- public:
-  absl::Status NoteEnd(int, absl::Span<const int>) override {
-    return absl::OkStatus();
-  }
-  absl::Status RunBehind(int, int) override { return absl::OkStatus(); }
-  absl::Status RunBehindAll(int) override { return absl::OkStatus(); }
-};
-
-// A program on an allocator that never has the same address twice.
-class StepArenaTest : public testing::Test {
- protected:
-  void* Ask(int64_t size) {
-    void* block = arena_.Allocate(Bytes{size}, 0);
-    if (block == nullptr && arena_.IsLeaving()) {
-      block = arena_.AllocateAnywhere(Bytes{size}, 0);
-    }
-    if (block != nullptr) return block;
-    block = reinterpret_cast<void*>(next_ += 4096);
-    arena_.OnAllocate(block, Bytes{size}, 0);
-    return block;
-  }
-  void Free(void* block) {
-    if (arena_.Owns(block)) {
-      EXPECT_TRUE(arena_.Free(block, {}));
-    } else {
-      arena_.OnFree(block);
-    }
-  }
-  // Two blocks after each other, one that lives into the next step.
-  void Step(int64_t size = 1024, bool is_wanted = true) {
-    arena_.BeginStep(is_wanted);
-    Free(Ask(size));
-    if (kept_ != nullptr) Free(std::exchange(kept_, nullptr));
-    Free(Ask(2 * size));
-    kept_ = Ask(512);
-  }
-  void StepUntil(State state) {
-    for (int i = 0; i < 20 && arena_.facts().state != state; ++i) Step();
-    ASSERT_EQ(arena_.facts().state, state) << arena_.facts().reason;
-  }
-
-  // By distance from kBase: a char* is not printed.
-  std::map<int64_t, Bytes> Taken() const {
-    std::map<int64_t, Bytes> taken;
-    for (const auto& [base, size] : memory_.taken) taken[base - kBase] = size;
-    return taken;
-  }
-
-  Memory memory_;
-  NoOrder order_;
-  StepArena arena_{&memory_, &order_};
-  int64_t next_ = int64_t{1} << 30;
-  void* kept_ = nullptr;
-};
 
 TEST_F(StepArenaTest, ItThinksForSomeStepsBeforeItServes) {
   StepUntil(State::kCounterfactual);
@@ -146,78 +34,6 @@ TEST_F(StepArenaTest, ItThinksForSomeStepsBeforeItServes) {
   EXPECT_THAT(Taken(), ElementsAre(Pair(0, Bytes{2048})));
 }
 
-TEST_F(StepArenaTest, HolesAreServedFromBeforeARunOfItsOwn) {
-  memory_.holes = {Bytes{512}, Bytes{1024}};
-  StepUntil(State::kServing);
-  EXPECT_THAT(Taken(), ElementsAre(Pair(kApart, Bytes{1024}),
-                                   Pair(2 * kApart, Bytes{2048})))
-      << "of the first hole nothing is used";
-  EXPECT_EQ(arena_.facts().runs, 2);
-  EXPECT_EQ(arena_.facts().size, Bytes{1024 + 2048});
-  EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
-  arena_.BeginStep(true);
-  EXPECT_EQ(Ask(1024), kBase + kApart);
-  Free(kBase + kApart);
-  EXPECT_EQ(Ask(2048), kBase + 2 * kApart);
-  Free(kBase + 2 * kApart);
-  EXPECT_FALSE(arena_.Owns(kBase));
-  EXPECT_FALSE(arena_.Owns(kBase + kApart + 1024));
-}
-
-TEST_F(StepArenaTest, WhatAPlanLeavesOfAHoleGoesBack) {
-  memory_.holes = {Bytes{8192}};
-  StepUntil(State::kServing);
-  EXPECT_THAT(Taken(), ElementsAre(Pair(kApart, Bytes{2048})));
-  EXPECT_EQ(arena_.facts().height, Bytes{2048});
-  arena_.BeginStep(true);
-  EXPECT_EQ(Ask(1024), kBase + kApart) << "where the shorter one is";
-  Free(kBase + kApart);
-}
-
-TEST_F(StepArenaTest, WhatIsAliveWhenStepsBeginLiesInTheEndOfAHole) {
-  memory_.holes = {Bytes{2048 + 1024}};
-  StepUntil(State::kServing);
-  EXPECT_EQ(kept_, kBase + 2048);
-  EXPECT_EQ(arena_.facts().carried, 1);
-  EXPECT_EQ(arena_.facts().carried_bytes, Bytes{512});
-  for (int i = 0; i < 5; ++i) Step();
-  EXPECT_EQ(kept_, kBase + 2048);
-  EXPECT_THAT(Taken(), ElementsAre(Pair(0, Bytes{2048 + 1024})));
-  EXPECT_EQ(arena_.facts().counts.planned, 3 * 6);
-  EXPECT_EQ(arena_.facts().height, Bytes{2048});
-  // Nobody has it who looks for any place.
-  EXPECT_EQ(arena_.AllocateAnywhere(Bytes{512}, 0), kBase + 1536);
-  Free(kBase + 1536);
-  EXPECT_EQ(arena_.AllocateAnywhere(Bytes{2560}, 0), nullptr);
-}
-
-TEST_F(StepArenaTest, WithoutWhatIsLeftOfAHoleItStaysInThought) {
-  memory_.holes = {Bytes{512}, Bytes{8192}};
-  memory_.may_be_shortened = false;
-  for (int i = 0; i < 40; ++i) Step();
-  EXPECT_EQ(arena_.facts().state, State::kOff);
-  EXPECT_EQ(arena_.facts().reason, "gone");
-  EXPECT_THAT(memory_.taken, IsEmpty());
-}
-
-TEST_F(StepArenaTest, WithoutMemoryForTheRestItGivesTheHolesBack) {
-  memory_.holes = {Bytes{1024}};
-  memory_.has_any = false;
-  for (int i = 0; i < 40; ++i) Step();
-  EXPECT_EQ(arena_.facts().state, State::kOff);
-  EXPECT_EQ(arena_.facts().reason, "no memory");
-  EXPECT_THAT(memory_.taken, IsEmpty());
-}
-
-TEST_F(StepArenaTest, HolesThatMayStillBeInUseAreGivenBack) {
-  memory_.holes = {Bytes{1024}};
-  memory_.failure = absl::UnavailableError("still in use");
-  for (int i = 0; i < 40; ++i) Step();
-  EXPECT_EQ(arena_.facts().reason, "still in use");
-  EXPECT_EQ(arena_.facts().retreats, StepArena::kMostRetreats);
-  EXPECT_THAT(memory_.taken, IsEmpty());
-}
-
 TEST_F(StepArenaTest, AServedStepIsServedWhole) {
   StepUntil(State::kServing);
   for (int i = 0; i < 50; ++i) Step();
@@ -228,25 +44,6 @@ TEST_F(StepArenaTest, AServedStepIsServedWhole) {
   EXPECT_EQ(facts.counts.unplaced, 51);
   EXPECT_TRUE(facts.mismatches_by_op.empty());
   EXPECT_EQ(facts.counts.fallback + facts.counts.occupied, 0);
-}
-
-TEST_F(StepArenaTest, WhatIsAliveWhenStepsBeginGetsARunOfItsOwn) {
-  memory_.carries = true;
-  StepUntil(State::kServing);
-  const void* const carried = kept_;
-  EXPECT_TRUE(arena_.Owns(carried));
-  EXPECT_EQ(arena_.facts().carried, 1);
-  EXPECT_EQ(arena_.facts().carried_bytes, Bytes{512});
-  for (int i = 0; i < 5; ++i) {
-    Step();
-    EXPECT_EQ(kept_, carried) << "it has that run in each step";
-  }
-  EXPECT_THAT(memory_.taken, SizeIs(2));
-  EXPECT_EQ(arena_.facts().counts.planned, 3 * 6);
-  for (int i = 0; i < 3; ++i) Step(4096);
-  Free(std::exchange(kept_, nullptr));
-  arena_.BeginStep(true);
-  EXPECT_THAT(memory_.taken, IsEmpty());
 }
 
 TEST_F(StepArenaTest, OneOtherStepDoesNotMakeItLeave) {
@@ -292,14 +89,6 @@ TEST_F(StepArenaTest, ItIsOffAfterSomeRetreats) {
   EXPECT_EQ(arena_.facts().state, State::kOff);
   Step(1024, /*is_wanted=*/false);
   StepUntil(State::kServing);
-}
-
-TEST_F(StepArenaTest, WithoutMemoryItStaysInThought) {
-  memory_.has_any = false;
-  for (int i = 0; i < 40; ++i) Step();
-  EXPECT_EQ(arena_.facts().state, State::kOff);
-  EXPECT_EQ(arena_.facts().reason, "no memory");
-  EXPECT_EQ(arena_.facts().retreats, StepArena::kMostRetreats);
 }
 
 std::string current_op;

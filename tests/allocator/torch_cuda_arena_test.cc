@@ -1,7 +1,6 @@
 // On the simulated device: a planned arena behind PyTorch's own allocator.
 #include "allocator/torch_cuda_arena.h"
 
-#include <ATen/Context.h>
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -14,109 +13,17 @@
 #include <map>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "allocator/torch_cuda_allocator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/torch_cuda_arena_fixture.h"
 #include "tests/cudasim/control.h"
 
 namespace ebbtide {
 namespace {
 
 using State = StepArena::State;
-
-constexpr int64_t kMiB = 1 << 20;
-constexpr c10::DeviceIndex kDevice = 0;
-
-int64_t Rounded(int64_t size) { return (size + 511) / 512 * 512; }
-
-// A program of steps that are alike, and what it has, by its own books. Its
-// blocks are small, so that the native allocator cuts them exactly.
-class TorchCudaArenaTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    cudasim_set_capacity(uint64_t{1} << 30);
-    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
-    if (!CudaAllocator::IsInPlace()) {
-      ASSERT_TRUE(CudaAllocator::Install({}).ok());
-    }
-  }
-  void SetUp() override {
-    CudaAllocator::SetBudget(kDevice, Bytes{64 * kMiB});
-    native::emptyCache();
-    native::resetPeakStats(kDevice);
-    native::resetAccumulatedStats(kDevice);
-  }
-  // Whatever state it is in, it forgets its steps and gives its memory back.
-  void TearDown() override {
-    held_.clear();
-    for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, false);
-    EXPECT_EQ(Facts().size, Bytes{0});
-    EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{0});
-    CudaAllocator::SetBudget(kDevice, kNoBudget);
-  }
-
-  static StepArena::Facts Facts() {
-    return CudaAllocator::ArenaOf(kDevice).value_or(StepArena::Facts{});
-  }
-  static bool HasArena() { return Facts().size > Bytes{0}; }
-  static c10::DataPtr Allocate(int64_t size) {
-    return c10::GetAllocator(c10::DeviceType::CUDA)->allocate(size);
-  }
-  static c10::CachingDeviceAllocator::DeviceStats Stats() {
-    return native::getDeviceStats(kDevice);
-  }
-
-  void Ask(int key, int64_t size) {
-    held_[key] = {Allocate(size), size};
-    live_ += Rounded(size);
-    asked_ += size;
-    peak_ = std::max(peak_, live_);
-    ++allocations_;
-  }
-  void Free(int key) {
-    const auto found = held_.find(key);
-    if (found == held_.end()) return;
-    live_ -= Rounded(found->second.second);
-    asked_ -= found->second.second;
-    held_.erase(found);
-  }
-  // Of the third, which lives into the next step, half is asked for.
-  void Step(int64_t size = 200'000) {
-    CudaAllocator::BeginStep(kDevice, /*wants_arena=*/true);
-    Ask(0, size);
-    Free(2);
-    Ask(1, 2 * size);
-    Free(0);
-    Ask(3, 3 * size);
-    Free(1);
-    Ask(2, size / 2);
-    Free(3);
-  }
-  void StepUntilItServes() {
-    for (int i = 0; i < 20 && Facts().state != State::kServing; ++i) Step();
-    ASSERT_EQ(Facts().state, State::kServing) << Facts().reason;
-  }
-  bool IsInArena(const void* block) const {
-    const auto snapshot = native::snapshot();
-    return std::any_of(snapshot.segments.begin(), snapshot.segments.end(),
-                       [&](const auto& segment) {
-                         const size_t at = reinterpret_cast<size_t>(block);
-                         return at >= segment.address &&
-                                at < segment.address + segment.total_size &&
-                                Bytes{static_cast<int64_t>(
-                                    segment.total_size)} >= Facts().height &&
-                                HasArena();
-                       });
-  }
-
-  std::map<int, std::pair<c10::DataPtr, int64_t>> held_;
-  int64_t live_ = 0;
-  int64_t asked_ = 0;
-  int64_t peak_ = 0;
-  int64_t allocations_ = 0;
-};
 
 TEST_F(TorchCudaArenaTest, StatisticsTellOfItsBlocksAsOfAnyOthers) {
   for (int i = 0; i < 24; ++i) {
@@ -141,39 +48,6 @@ TEST_F(TorchCudaArenaTest, StatisticsTellOfItsBlocksAsOfAnyOthers) {
     }
   }
   EXPECT_GT(Facts().retreats, 0);
-}
-
-TEST_F(TorchCudaArenaTest, ItReservesWhatThePlanIsHigh) {
-  StepUntilItServes();
-  const int64_t bound = Rounded(400'000) + Rounded(600'000);
-  EXPECT_EQ(Facts().bound, Bytes{bound});
-  EXPECT_EQ(Facts().height, Bytes{bound});
-  for (int i = 0; i < 10; ++i) Step();
-  EXPECT_EQ(Facts().counts.planned, 4 * 11);
-  EXPECT_EQ(Facts().carried, 1);
-  EXPECT_EQ(Facts().carried_bytes, Bytes{Rounded(100'000)});
-  EXPECT_EQ(Facts().counts.fallback + Facts().counts.strays, 0);
-}
-
-// The native allocator takes a segment of 20 MiB for the first two.
-TEST_F(TorchCudaArenaTest, WhatThePlanLeavesOfAHoleIsTheNativeOnes) {
-  Ask(10, 8 * kMiB);
-  Ask(11, 2 * kMiB);
-  const void* const hole = held_[10].first.get();
-  Free(10);
-  const int64_t reserved = Stats().reserved_bytes[0].current;
-  StepUntilItServes();
-  Step();
-  EXPECT_EQ(held_[2].second, 100'000) << "carried";
-  EXPECT_LT(Facts().size, Bytes{2 * kMiB});
-  EXPECT_EQ(Facts().carried, 1);
-  Ask(12, 5 * kMiB);
-  Ask(13, 8 * kMiB);
-  EXPECT_EQ(held_[12].first.get(),
-            static_cast<const char*>(hole) + kMiB + kArenaGrain);
-  EXPECT_EQ(Stats().reserved_bytes[2].current, reserved);
-  EXPECT_EQ(Stats().allocated_bytes[0].current, live_);
-  EXPECT_EQ(Stats().requested_bytes[0].current, asked_);
 }
 
 TEST_F(TorchCudaArenaTest, ASnapshotHasItsBlocksAndItsHoles) {
@@ -283,15 +157,6 @@ TEST_F(TorchCudaArenaTest, AHandleForAnotherProcessIsOfItsMemory) {
   EXPECT_LE(base, block);
   EXPECT_GE(static_cast<char*>(base) + size, static_cast<char*>(block) + 512);
   EXPECT_GE(size, static_cast<size_t>(Count(Facts().height)));
-}
-
-TEST_F(TorchCudaArenaTest, WithoutRoomInTheBudgetTheNativeOneGoesOn) {
-  const c10::DataPtr large = Allocate(40 * kMiB);
-  CudaAllocator::SetBudget(kDevice, Bytes{43 * kMiB});
-  for (int i = 0; i < 8; ++i) Step();
-  EXPECT_EQ(Facts().size, Bytes{0});
-  EXPECT_THAT(Facts().reason,
-              testing::HasSubstr("missing for it in the budget"));
 }
 
 // A step that changes the stream, so that the arena has to order its work.

@@ -1,0 +1,72 @@
+// On the simulated device: what an arena has of PyTorch's allocator.
+#include "allocator/torch_cuda_device_arena.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/allocator/torch_cuda_arena_fixture.h"
+
+namespace ebbtide {
+namespace {
+
+class TorchCudaArenaMemoryTest : public TorchCudaArenaTest {};
+
+// The native allocator takes a segment of 20 MiB for the first two.
+TEST_F(TorchCudaArenaMemoryTest, WhatThePlanLeavesOfAHoleIsTheNativeOnes) {
+  Ask(10, 8 * kMiB);
+  Ask(11, 2 * kMiB);
+  const void* const hole = held_[10].first.get();
+  Free(10);
+  const int64_t reserved = Stats().reserved_bytes[0].current;
+  StepUntilItServes();
+  Step();
+  EXPECT_EQ(held_[2].second, 100'000) << "carried";
+  EXPECT_LT(Facts().size, Bytes{2 * kMiB});
+  EXPECT_EQ(Facts().carried, 1);
+  Ask(12, 5 * kMiB);
+  Ask(13, 8 * kMiB);
+  EXPECT_EQ(held_[12].first.get(),
+            static_cast<const char*>(hole) + kMiB + kArenaGrain);
+  EXPECT_EQ(Stats().reserved_bytes[2].current, reserved);
+  EXPECT_EQ(Stats().allocated_bytes[0].current, live_);
+  EXPECT_EQ(Stats().requested_bytes[0].current, asked_);
+}
+
+// Of steps whose blocks are small, in one segment for those.
+TEST_F(TorchCudaArenaMemoryTest, WithoutRoomInTheBudgetItServesFromSmallHoles) {
+  const c10::DataPtr large = Allocate(40 * kMiB);
+  CudaAllocator::SetBudget(kDevice, Bytes{43 * kMiB});
+  StepUntilItServes();
+  for (int i = 0; i < 3; ++i) Step();
+  EXPECT_LE(Facts().size, Bytes{2 * kMiB});
+  EXPECT_EQ(Facts().counts.planned, 4 * 4);
+  EXPECT_EQ(Stats().reserved_bytes[0].current, 42 * kMiB);
+  EXPECT_EQ(Stats().allocated_bytes[0].current, 40 * kMiB + live_);
+}
+
+TEST_F(TorchCudaArenaMemoryTest, WithoutRoomInTheBudgetTheNativeOneGoesOn) {
+  const c10::DataPtr large = Allocate(40 * kMiB);
+  for (int i = 0; i < 8; ++i) {
+    CudaAllocator::SetBudget(kDevice, Bytes{43 * kMiB});
+    CudaAllocator::BeginStep(kDevice, /*wants_arena=*/true);
+    CudaAllocator::SetBudget(kDevice, Bytes{64 * kMiB});
+    Ask(0, 2 * kMiB);
+    Free(0);
+  }
+  EXPECT_EQ(Facts().size, Bytes{0});
+  EXPECT_THAT(Facts().reason,
+              testing::HasSubstr("missing for it in the budget"));
+}
+
+TEST_F(TorchCudaArenaMemoryTest, ItReservesWhatThePlanIsHigh) {
+  StepUntilItServes();
+  const int64_t bound = Rounded(400'000) + Rounded(600'000);
+  EXPECT_EQ(Facts().bound, Bytes{bound});
+  EXPECT_EQ(Facts().height, Bytes{bound});
+  for (int i = 0; i < 10; ++i) Step();
+  EXPECT_EQ(Facts().counts.planned, 4 * 11);
+  EXPECT_EQ(Facts().carried, 1);
+  EXPECT_EQ(Facts().carried_bytes, Bytes{Rounded(100'000)});
+  EXPECT_EQ(Facts().counts.fallback + Facts().counts.strays, 0);
+}
+
+}  // namespace
+}  // namespace ebbtide
