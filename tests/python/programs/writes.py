@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from programs.trial import ROWS, WIDTH, Trial, data, leaf
 
@@ -42,6 +42,19 @@ def written_behind_the_dispatcher(t: Trial) -> None:
                 t.gradients(f"{name} {step}", loss, [w, row])
 
 
+def rollout(
+    t: Trial, label: str, w: Tensor, times: int, observe: Callable[[int], Tensor]
+) -> None:
+    """Steps that are each made of another observation, and one backward pass."""
+    losses = []
+    for time in range(times):
+        h = observe(time)
+        losses.append((h.sin() * h).sum())
+        del h
+        torch.empty(1 << 20)
+    t.gradients(label, torch.stack(losses).sum(), [w])
+
+
 def one_array_for_all_observations(t: Trial) -> None:
     """A rollout: NumPy fills one small array again before each of its steps."""
     w = leaf(ROWS, WIDTH)
@@ -49,16 +62,14 @@ def one_array_for_all_observations(t: Trial) -> None:
     flag = torch.zeros(1)
     arrays = row.numpy(), flag.numpy()
     for step in range(3):
+
+        def observe(time: int, step: int = step) -> Tensor:
+            arrays[0][:] = step + time
+            arrays[1][:] = time % 2
+            return ((w + row).tanh() * flag).exp()  # saves nothing of the two
+
         with t.work(f"rollout {step}"):
-            losses = []
-            for time in range(4):
-                arrays[0][:] = step + time
-                arrays[1][:] = time % 2
-                h = ((w + row).tanh() * flag).exp()  # saves nothing of the two
-                losses.append((h.sin() * h).sum())
-                del h
-                torch.empty(1 << 20)
-            t.gradients(f"rollout {step}", torch.stack(losses).sum(), [w])
+            rollout(t, f"rollout {step}", w, 4, observe)
 
 
 def one_frame_for_all_observations(t: Trial) -> None:
@@ -66,15 +77,13 @@ def one_frame_for_all_observations(t: Trial) -> None:
     w = leaf(ROWS, WIDTH)
     frame = torch.zeros(ROWS, WIDTH)
     array = frame.numpy()
+
+    def observe(time: int) -> Tensor:
+        array[:] = time
+        return (w + frame).tanh().exp()  # saves nothing of the frame
+
     for step in range(4):
-        losses = []
-        for time in range(3):
-            array[:] = time
-            h = (w + frame).tanh().exp()  # saves nothing of the frame
-            losses.append((h.sin() * h).sum())
-            del h
-            torch.empty(1 << 20)
-        t.gradients(f"rollout {step}", torch.stack(losses).sum(), [w])
+        rollout(t, f"rollout {step}", w, 3, observe)
 
 
 def inference_mode_writes(t: Trial) -> None:
