@@ -184,6 +184,15 @@ std::vector<DeviceBooks::Alive> DeviceBooks::Largest(size_t count) const {
   return all;
 }
 
+Bytes DeviceBooks::LargestSegment() const {
+  const std::lock_guard lock(mutex_);
+  Bytes largest{};
+  for (const auto& [begin, segment] : memory_.segments) {
+    if (!segment.is_private) largest = std::max(largest, segment.size);
+  }
+  return largest;
+}
+
 Bytes DeviceBooks::reserved() const {
   const std::lock_guard lock(mutex_);
   return reserved_;

@@ -77,6 +77,9 @@ class DeviceBooks {
   };
   std::vector<Alive> Largest(size_t count) const;
 
+  // The largest segment that others than private pools have.
+  Bytes LargestSegment() const;
+
   Bytes reserved() const;
   Bytes idle() const;
   // Highest reserved() since the last ResetPeak.

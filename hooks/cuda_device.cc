@@ -150,7 +150,11 @@ std::vector<int> CudaDevice::CheapestToClear(
                                         wanted, clearables);
 }
 
-Bytes CudaDevice::LargestSegment() const { return LargeSegment(); }
+Bytes CudaDevice::LargestSegment(int index) const {
+  const DeviceBooks& books =
+      CudaAllocator::Books(static_cast<c10::DeviceIndex>(index));
+  return std::max(LargeSegment(), books.LargestSegment());
+}
 
 Bytes CudaDevice::SizeOnDevice(size_t bytes) const { return RoundUp(bytes); }
 

@@ -42,7 +42,7 @@ class CudaDevice final : public Device {
   std::vector<int> CheapestToClear(
       int index, Bytes wanted,
       absl::Span<const Clearable> clearables) const override;
-  Bytes LargestSegment() const override;
+  Bytes LargestSegment(int index) const override;
   Bytes SizeOnDevice(size_t bytes) const override;
 
   c10::Storage Allocate(size_t bytes, int index) override;

@@ -145,9 +145,9 @@ class Device {
       absl::Span<const Clearable> /*clearables*/) const {
     return {};
   }
-  // What may be reserved for a request that is smaller: a step whose blocks
-  // come in another order than the last one's may need one more.
-  virtual Bytes LargestSegment() const { return Bytes{}; }
+  // The most that is reserved at once, for requests as they have been: a step
+  // whose blocks come in another order than the last one's may need one more.
+  virtual Bytes LargestSegment(int /*index*/) const { return Bytes{}; }
   // What so many bytes take.
   virtual Bytes SizeOnDevice(size_t bytes) const = 0;
 

@@ -333,6 +333,8 @@ class Runtime final : public TapeListener {
   std::atomic<bool> overrun_told_ = false;
   std::atomic<bool> out_of_memory_told_ = false;
   bool overran_ = false;  // the last step
+  bool grew_ = false;     // what the last step reserved, over all before
+  Bytes highest_peak_{};
   std::shared_ptr<const Profile> last_profile_;
   std::optional<Progress> progress_;  // nullopt: none is shown
   Bytes waste_{};  // of its peak, what the allocator had beyond what was alive

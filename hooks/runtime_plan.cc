@@ -41,7 +41,7 @@ void Runtime::Learn() {
   const int64_t evictions =
       residency_.counts().drops + residency_.counts().spills;
   const bool evicted = evictions != std::exchange(evictions_, evictions);
-  quiet_pairs_ = evicted ? 0 : quiet_pairs_ + 1;
+  quiet_pairs_ = evicted || grew_ ? 0 : quiet_pairs_ + 1;
   const uint64_t last = signature_;
   const bool is_partial = std::exchange(is_partial_, false);
   const bool was_pressed = WasPressed();
@@ -287,7 +287,7 @@ bool Runtime::ChooseSteady(const std::shared_ptr<const TapePlan>& last) {
 // which may need more, have stopped coming.
 bool Runtime::MayRest(Bytes peak) const {
   if (!settings_.budget || settings_.test_plans || weights_.is_on() ||
-      peak + Device::Get().LargestSegment() > budget()) {
+      peak + Device::Get().LargestSegment(device_) > budget()) {
     return false;
   }
   const int others = std::max<int>(books_.size(), 1) - 1;

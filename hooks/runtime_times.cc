@@ -85,6 +85,9 @@ void Runtime::CloseStep() {
     step_seconds_ = now - step_began_;
     const Bytes peak = Device::Get().StepPeak(device_);
     overran_ = peak > budget();
+    // The cache goes on growing for some steps after what is alive does not.
+    grew_ = Device::Get().is_async() && peak > highest_peak_;
+    highest_peak_ = std::max(highest_peak_, peak);
     waste_ = peak - ledger().Peak();
     if (overran_) ++report_.over_budget_steps;
     LogQueued();

@@ -69,14 +69,22 @@ def test_its_bits_are_those_of_the_unmanaged_run(process: Zygote, name: str) -> 
         assert managed.replayed + managed.spilled > 0, (schedule, managed.lines)
 
 
-def test_it_rests_only_where_one_more_segment_has_room(process: Zygote) -> None:
-    """The next step of as many live bytes may need it, and nobody could help then."""
-    plain = unmanaged(process, "plain")
-    fits = plain.work["memory"]["reserved"]
-    for more, rests in ((0, False), (20 << 20, True)):
-        managed = run(process, "plain", "late", fits + more)
+@pytest.mark.parametrize("name", ["plain", "wide"])
+def test_it_rests_only_where_one_more_segment_has_room(
+    process: Zygote, name: str
+) -> None:
+    """The next step of as many live bytes may need it, and nobody could help then.
+
+    A job with segments of 36 MiB died in its third step of one more.
+    """
+    plain = unmanaged(process, name)
+    memory = plain.work["memory"]
+    for more, rests in ((-(2 << 20), False), (0, True)):
+        segment = max(memory["segment"], 20 << 20)
+        managed = run(process, name, "late", memory["reserved"] + segment + more)
         assert managed.notes == plain.notes, managed.lines
         assert (managed.report["rests"] > 0) == rests, (more, managed.lines)
+        memory = managed.work["memory"]  # which may be cut up otherwise
 
 
 def test_a_full_slab_has_room_again_in_the_next_step(process: Zygote) -> None:

@@ -42,7 +42,8 @@ def on_device(case: Callable[[Trial], None]) -> Callable[[Trial], None]:
         case(t)
         torch.cuda.synchronize()
         peak = max(map(torch.cuda.max_memory_reserved, range(2)))
-        t.count("memory", reserved=peak)
+        segments = [s["total_size"] for s in torch.cuda.memory_snapshot()]
+        t.count("memory", reserved=peak, segment=max(segments, default=0))
         t.add("device", [str(cudasim.broken()), *cudasim.hazards()])
         t.count("left", **left())
 
@@ -68,6 +69,12 @@ def trained(
 @on_device
 def plain(t: Trial) -> None:
     model, x = chain(), rows()
+    trained(t, model, lambda: model(x).square().mean(), steps=6)
+
+
+@on_device
+def wide(t: Trial) -> None:
+    model, x = chain(1), torch.randn(48 << 10, WIDTH).to("cuda")
     trained(t, model, lambda: model(x).square().mean(), steps=6)
 
 
