@@ -312,6 +312,43 @@ bool PlannedArena::Close() {
   return true;
 }
 
+// Where blocks begin, ascending; of the fallback: where that does.
+std::vector<const char*> PlannedArena::Live() const {
+  std::vector<const char*> live;
+  for (size_t site = 0; site < addresses_.size(); ++site) {
+    if (live_at_[site] >= 0) live.push_back(addresses_[site]);
+  }
+  for (const auto& [begin, end] : strays_) live.push_back(space_.At(begin));
+  if (counts_.fallback_bytes > 0) live.push_back(fallback_);
+  std::sort(live.begin(), live.end());
+  return live;
+}
+
+std::vector<ArenaRun> PlannedArena::CloseIdle(
+    absl::Span<const ArenaRun> memory) {
+  const std::lock_guard lock(lock_);
+  std::vector<ArenaRun> idle;
+  if (mode_ != Mode::kLeaving) return idle;
+  const std::vector<const char*> live = Live();
+  for (const ArenaRun& run : memory) {
+    const auto in = std::lower_bound(live.begin(), live.end(), run.base);
+    const bool is_live = in != live.end() && *in < run.end();
+    if (!is_live && closed_.insert(run.base).second) idle.push_back(run);
+  }
+  for (size_t i = 0; i < space_.runs().size(); ++i) {
+    const char* const base = space_.runs()[i].base;
+    const bool is_closed =
+        std::any_of(idle.begin(), idle.end(), [&](const ArenaRun& run) {
+          return run.base <= base && base < run.end();
+        });
+    if (is_closed) obstacles_.push_back({space_.BeginOf(i), space_.EndOf(i)});
+  }
+  std::sort(
+      obstacles_.begin(), obstacles_.end(),
+      [](const Obstacle& a, const Obstacle& b) { return a.begin < b.begin; });
+  return idle;
+}
+
 void* PlannedArena::FallBack(Bytes size, int stream) {
   if (stream >= static_cast<int>(fallbacks_.size())) {
     fallbacks_.resize(stream + 1);

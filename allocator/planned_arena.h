@@ -37,6 +37,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "allocator/arena_plan.h"
@@ -124,6 +125,10 @@ class PlannedArena {
   void Leave();
   // Whether nothing is live. Then nothing is served ever after.
   bool Close();
+  // Of the memory that this lies in those runs in which nothing is live:
+  // nothing is served from them ever after, and they are not told of again.
+  // None where it has not left. O(sites of the plan).
+  std::vector<ArenaRun> CloseIdle(absl::Span<const ArenaRun> memory);
 
   ArenaCounts counts() const;
 
@@ -142,6 +147,7 @@ class PlannedArena {
   bool FreeSlot(const void* block, absl::Span<const int> others);
   void NoteEnd(int slot, absl::Span<const int> others);
   bool FreeStray(const void* block);
+  std::vector<const char*> Live() const;
   bool FreeFallback(int64_t offset, absl::Span<const int> others);
   int64_t HighestHole(int64_t size) const;
   void* Serve(int slot);
@@ -164,8 +170,9 @@ class PlannedArena {
     int64_t end = 0;
   };
   std::vector<Obstacle> obstacles_;
-  int64_t top_;                   // of what there is for strays
-  std::vector<char*> addresses_;  // by site
+  int64_t top_;                              // of what there is for strays
+  absl::flat_hash_set<const char*> closed_;  // where such runs begin
+  std::vector<char*> addresses_;             // by site
   absl::flat_hash_map<const void*, int> site_at_;
   Mode mode_ = Mode::kPlanned;
   int cursor_ = 0;

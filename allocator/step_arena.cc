@@ -66,6 +66,7 @@ const char* NameOf(StepArena::State state) {
 StepArena::~StepArena() = default;
 
 void StepArena::BeginStep(bool is_wanted) {
+  GiveBackKept();
   if (state_ == State::kServing) Judge(is_wanted);
   if (state_ == State::kLeaving) Release();
   if (state_ == State::kCounterfactual) Think();
@@ -85,7 +86,8 @@ void StepArena::Judge(bool is_wanted) {
   const bool is_bad = Mismatches(before, now) * kTolerance > requests;
   bad_steps_ = is_bad || !is_wanted ? bad_steps_ + 1 : 0;
   if (bad_steps_ >= kBadSteps) {
-    Leave(is_bad ? Describe(before, now) : "steps follow no plan any more",
+    Leave(&arena,
+          is_bad ? Describe(before, now) : "steps follow no plan any more",
           /*is_retreat=*/is_wanted);
   } else if (bad_steps_ == 0 && ++good_steps_ % kForgiven == 0) {
     std::lock_guard lock(mutex_);
@@ -93,12 +95,17 @@ void StepArena::Judge(bool is_wanted) {
   }
 }
 
-void StepArena::Leave(std::string reason, bool is_retreat) {
-  (*arena_).Leave();
-  std::lock_guard lock(mutex_);
-  facts_.reason = std::move(reason);
-  is_retreat_ = is_retreat;
-  state_ = State::kLeaving;
+// Any thread; another one may have been faster.
+void StepArena::Leave(PlannedArena* arena, std::string reason,
+                      bool is_retreat) {
+  {
+    std::lock_guard lock(mutex_);
+    if (state_ != State::kServing) return;
+    facts_.reason = std::move(reason);
+    is_retreat_ = is_retreat;
+    state_ = State::kLeaving;
+  }
+  arena->Leave();
 }
 
 void StepArena::Record(bool is_wanted) {

@@ -9,10 +9,11 @@
 //   kServing         it did what the plan says for kCleanSteps in a row: it has
 //                    memory and serves; what it has no room for is for the
 //                    allocator
-//   kLeaving         kBadSteps in a row were not as planned: the allocator
-//                    serves, and where that has no room, what is free of the
-//                    arena. Its memory is given back when its last block is
-//                    freed.
+//   kLeaving         kBadSteps in a row were not as planned, or a request found
+//                    no room anywhere: the allocator serves, and where that has
+//                    no room, what is free of the arena. Its memory is given
+//                    back when its last block is freed, and where a request
+//                    has no room, all of it that nothing lies in.
 //   kOff             after kMostRetreats retreats: that it left, that its
 //                    memory could not be had, or that what it thought was not
 //                    what happened, again and again. Until an arena is not
@@ -140,6 +141,10 @@ class StepArena {
   void* AllocateAnywhere(Bytes size, int stream);
   bool Free(void* block, absl::Span<const int> others);
 
+  // The allocator has no room for a request, nor has this: it leaves, and what
+  // nothing lies in goes back. False where that is nothing.
+  bool GiveUpIdle();
+
   // The allocator has served the request, and gets the block back. May be
   // called with a lock of the allocator's held.
   void OnAllocate(const void* block, Bytes size, int stream);
@@ -163,8 +168,10 @@ class StepArena {
   std::optional<ArenaRun> TakeRunFor(Bytes size, int stream);
   const ArenaSpace* Publish(ArenaSpace space);
   void Judge(bool is_wanted);
-  void Leave(std::string reason, bool is_retreat);
+  void Leave(PlannedArena* arena, std::string reason, bool is_retreat);
+  bool Withdraw(const PlannedArena* arena, absl::Span<const ArenaRun> runs);
   void Release();
+  void GiveBackKept();
   void Record(bool is_wanted);
   void Think();
   void ThinkOf(std::vector<StepRequest> step);
@@ -203,6 +210,7 @@ class StepArena {
   // All that there were: another thread may just be looking at one.
   std::vector<std::unique_ptr<const ArenaSpace>> spaces_;
   std::vector<ArenaRun> ends_;  // what is left of them
+  std::vector<ArenaRun> kept_;  // that could not be given back yet
   std::unique_ptr<PlannedArena> thought_;
   absl::flat_hash_map<const void*, void*> thought_of_;  // by real block
   Facts facts_;

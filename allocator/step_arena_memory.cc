@@ -70,7 +70,7 @@ void StepArena::TakeOver() {
   space_ = Publish(SpaceOf(runs));
   arena_ = arenas_.back().get();
   state_ = State::kServing;
-  if (!reason.empty()) Leave(reason, /*is_retreat=*/true);
+  if (!reason.empty()) Leave(arenas_.back().get(), reason, /*is_retreat=*/true);
 }
 
 // The plan, for runs that it takes for it.
@@ -148,6 +148,54 @@ void StepArena::Release() {
   std::lock_guard lock(mutex_);
   facts_.counts = arena->counts();
   Retry(is_retreat_);
+}
+
+bool StepArena::GiveUpIdle() {
+  PlannedArena* const arena = arena_;
+  if (arena == nullptr) return false;
+  Leave(arena, "memory was missing beside it", /*is_retreat=*/true);
+  const ArenaSpace* const space = space_;
+  if (space == nullptr) return false;
+  const std::vector<ArenaRun> idle = arena->CloseIdle(space->runs());
+  if (idle.empty()) return false;
+  if (!Withdraw(arena, idle) || memory_.GiveBack(idle)) return true;
+  std::lock_guard lock(mutex_);
+  kept_.insert(kept_.end(), idle.begin(), idle.end());
+  return false;
+}
+
+// Others may have the addresses as soon as they are given back. False where the
+// arena has been released meanwhile, and they with it.
+bool StepArena::Withdraw(const PlannedArena* arena,
+                         absl::Span<const ArenaRun> runs) {
+  const auto is_withdrawn = [&](const ArenaRun& run) {
+    return std::any_of(runs.begin(), runs.end(), [&](const ArenaRun& other) {
+      return other.base == run.base;
+    });
+  };
+  const ArenaSpace* before = space_;
+  const ArenaSpace* after = nullptr;
+  do {
+    if (before == nullptr || arena_ != arena) return false;
+    ArenaSpace space;
+    for (const ArenaRun& run : before->runs()) {
+      if (!is_withdrawn(run)) space.Append(run);
+    }
+    after = Publish(std::move(space));
+  } while (!space_.compare_exchange_weak(before, after));
+  return true;
+}
+
+void StepArena::GiveBackKept() {
+  std::vector<ArenaRun> kept;
+  {
+    std::lock_guard lock(mutex_);
+    kept = kept_;
+  }
+  if (kept.empty() || !memory_.GiveBack(kept)) return;
+  std::lock_guard lock(mutex_);
+  kept_.erase(kept_.begin(),
+              kept_.begin() + static_cast<ptrdiff_t>(kept.size()));
 }
 
 bool StepArena::MayCarry(int slot) const {

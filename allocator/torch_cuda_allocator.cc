@@ -6,7 +6,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <functional>
 #include <optional>
@@ -81,10 +80,9 @@ class OnMiss final : public c10::FreeMemoryCallback {
  public:
   bool Execute() override {
     if (request.device < 0) return false;
-    const CudaBudget& state = CudaBudgets()[request.device];
-    if (state.budget == Count(kNoBudget)) return false;
-    // It gives empty segments back, and waits for what is leaving others, by
-    // itself before it fails.
+    const int64_t budget = CudaBudgets()[request.device].budget;
+    if (budget == Count(kNoBudget)) return false;
+    // Before it fails it gives empty segments back, and waits for the leaving.
     if (HasRoom(request.device, request.size)) return false;
     return Relieve(request.device, RoundUp(request.size), Shortage::kMissed);
   }
@@ -114,17 +112,21 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
 
   c10::DataPtr allocate(size_t size) override {
     c10::DataPtr data =
-        WithRoom(size, std::nullopt, [&] { return inner().allocate(size); });
+        WithRoom(size, std::nullopt, [&](size_t asked, bool is_again) {
+          return is_again ? arenas_.AllocateAgain(size, asked)
+                          : inner().allocate(size);
+        });
     FillNewBlock(data.get(), size);
     return data;
   }
   void* raw_alloc(size_t size) override {
-    return WithRoom(size, std::nullopt,
-                    [&] { return inner().raw_alloc(size); });
+    return WithRoom(size, std::nullopt, [&](size_t asked, bool) {
+      return inner().raw_alloc(asked);
+    });
   }
   void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override {
-    return WithRoom(size, stream, [&] {
-      return inner().raw_alloc_with_stream(size, stream);
+    return WithRoom(size, stream, [&](size_t asked, bool) {
+      return inner().raw_alloc_with_stream(asked, stream);
     });
   }
 
@@ -231,42 +233,46 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   // Without a look at the segments where what is alive leaves room: then it is
   // rare that none of them has, and OnMiss sees to it.
   bool WouldExceed(DeviceIndex device, const CudaBudget& state, size_t size) {
-    const Bytes rounded = RoundUp(size);
     if (sees_blocks_) {
-      return BooksOf(device).ledger().WouldExceed(rounded) &&
+      return BooksOf(device).ledger().WouldExceed(RoundUp(size)) &&
              !HasRoom(device, size);
     }
     const auto live = inner().getDeviceStats(device).allocated_bytes[0];
-    return Bytes{live.current} + rounded > Bytes{state.budget.load()};
+    return Bytes{live.current} + RoundUp(size) > Bytes{state.budget.load()};
   }
 
-  // `stream`: the request's, where it is not this thread's.
+  // `stream`: the request's, where it is not this thread's. `take`: with what
+  // to ask the native allocator for, and whether it has failed before.
   template <typename Take>
   auto WithRoom(size_t size, std::optional<cudaStream_t> stream, Take take)
-      -> decltype(take()) {
+      -> decltype(take(size, false)) {
     const DeviceIndex device = c10::cuda::current_device();
     CudaBudget& state = CudaBudgets()[device];
     Settle(device, &state);
-    if (state.budget == Count(kNoBudget) || size == 0) return take();
+    if (state.budget == Count(kNoBudget) || size == 0) return take(size, false);
     if (!stream) stream = c10::cuda::getCurrentCUDAStream(device).stream();
     const RequestScope scope({device, size, *stream});
     const Bytes rounded = RoundUp(size);
     while (WouldExceed(device, state, size) &&
            Relieve(device, rounded, Shortage::kForeseen)) {
     }
-    bool has_waited = false;
+    const size_t least = sees_blocks_ ? SizeForLeastSegment(size) : size;
+    bool is_again = false;
+    size_t asked = size;
     for (;;) {
       try {
-        return take();
+        return take(asked, is_again);
       } catch (const c10::OutOfMemoryError& error) {
         // It has waited for what was leaving, and did not look again.
-        if (!std::exchange(has_waited, true) && sees_blocks_ &&
-            HasRoom(device, size)) {
+        const bool has_room = !std::exchange(is_again, true) && sees_blocks_ &&
+                              HasRoom(device, size);
+        if (has_room || Relieve(device, rounded, Shortage::kFailed) ||
+            std::exchange(asked, least) != least) {
           continue;
         }
-        if (!Relieve(device, rounded, Shortage::kFailed)) {
+        if (!arenas_.GiveUpIdle(device))
           ThrowWithReport(error, device, rounded);
-        }
+        asked = size;
       }
     }
   }

@@ -83,6 +83,11 @@ std::optional<StepArena::Facts> ArenaCudaAllocator::FactsOf(
   return arena->facts();
 }
 
+bool ArenaCudaAllocator::GiveUpIdle(DeviceIndex device) {
+  DeviceArena* const arena = ArenaOf(device);
+  return arena != nullptr && arena->GiveUpIdle();
+}
+
 DeviceArena* ArenaCudaAllocator::ArenaOf(const void* block) const {
   const int count = count_;
   for (int device = 0; device < count; ++device) {
@@ -94,10 +99,12 @@ DeviceArena* ArenaCudaAllocator::ArenaOf(const void* block) const {
 
 // From where it is to come from first; nullptr: from the native allocator.
 void* ArenaCudaAllocator::Serve(DeviceArena* arena, size_t size,
-                                c10::cuda::CUDAStream stream) {
+                                c10::cuda::CUDAStream stream, bool is_again) {
   if (!arena->HasMemory() || pools_ > 0) return nullptr;
-  void* const planned = arena->Allocate(size, stream);
-  if (planned != nullptr) return planned;
+  if (!is_again) {
+    void* const planned = arena->Allocate(size, stream);
+    if (planned != nullptr) return planned;
+  }
   // What stays there would be in the way of the plan.
   CacheRequest request = CacheRequestFor(size, stream.stream());
   request.may_use_arena = false;
@@ -106,12 +113,21 @@ void* ArenaCudaAllocator::Serve(DeviceArena* arena, size_t size,
 }
 
 c10::DataPtr ArenaCudaAllocator::allocate(size_t size) {
-  if (count_ == 0) return inner().allocate(size);
+  return Allocate(size, size, /*is_again=*/false);
+}
+
+c10::DataPtr ArenaCudaAllocator::AllocateAgain(size_t size, size_t asked) {
+  return Allocate(size, asked, /*is_again=*/true);
+}
+
+c10::DataPtr ArenaCudaAllocator::Allocate(size_t size, size_t asked,
+                                          bool is_again) {
+  if (count_ == 0) return inner().allocate(asked);
   const DeviceIndex device = c10::cuda::current_device();
   DeviceArena* const arena = ArenaOf(device);
-  if (arena == nullptr || size == 0) return inner().allocate(size);
+  if (arena == nullptr || size == 0) return inner().allocate(asked);
   const auto stream = c10::cuda::getCurrentCUDAStream(device);
-  if (void* const block = Serve(arena, size, stream)) {
+  if (void* const block = Serve(arena, size, stream, is_again)) {
     TellProfilers(block, Count(RoundUp(size)), device, this);
     const c10::impl::PyInterpreter* const tracer =
         c10::impl::GPUTrace::get_trace();
@@ -121,7 +137,7 @@ c10::DataPtr ArenaCudaAllocator::allocate(size_t size) {
     }
     return {block, block, &Delete, c10::Device(c10::DeviceType::CUDA, device)};
   }
-  c10::DataPtr data = inner().allocate(size);
+  c10::DataPtr data = inner().allocate(asked);
   // What goes to a private pool is not of the step.
   if (pools_ == 0) arena->OnNative(data.get(), size, stream);
   arena->OnNativeChange();

@@ -41,12 +41,17 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   void BeginStep(c10::DeviceIndex device, bool is_wanted);
   // nullopt before the first step in which an arena was wanted.
   std::optional<StepArena::Facts> FactsOf(c10::DeviceIndex device) const;
+  // As StepArena::GiveUpIdle.
+  bool GiveUpIdle(c10::DeviceIndex device);
   // Whether the block is one of an arena's.
   bool Owns(const void* block) const { return ArenaOf(block) != nullptr; }
   // Of the arenas' blocks.
   static void Delete(void* block);
 
   c10::DataPtr allocate(size_t size) override;
+  // The same of a request that has just failed: the plan has been asked.
+  // `asked`: what the native allocator is asked for instead.
+  c10::DataPtr AllocateAgain(size_t size, size_t asked);
   void* raw_alloc(size_t size) override;
   void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override;
   void raw_delete(void* block) override;
@@ -87,7 +92,9 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   }
   DeviceArena* ArenaOf(const void* block) const;
   DeviceArena* MakeArena(c10::DeviceIndex device);
-  void* Serve(DeviceArena* arena, size_t size, c10::cuda::CUDAStream stream);
+  void* Serve(DeviceArena* arena, size_t size, c10::cuda::CUDAStream stream,
+              bool is_again);
+  c10::DataPtr Allocate(size_t size, size_t asked, bool is_again);
   void NoteRaw();
   void Attach();
 

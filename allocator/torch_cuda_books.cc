@@ -2,6 +2,7 @@
 
 #include <c10/core/AllocatorConfig.h>
 
+#include <algorithm>
 #include <array>
 
 #include "allocator/allocation_kind.h"
@@ -45,6 +46,10 @@ Bytes LargeSegment() {
 }
 
 Bytes RoundUp(size_t size) { return RoundUpTo(size, kRounding); }
+
+size_t SizeForLeastSegment(size_t size) {
+  return IsSmall(size) ? size : std::max(size, kMiddleRequest);
+}
 
 bool IsSmall(size_t size) { return size <= kSmallRequest; }
 

@@ -23,6 +23,10 @@ Bytes RoundUp(size_t size);
 bool IsSmall(size_t size);
 // The largest that it reserves for a request that is smaller.
 Bytes LargeSegment();
+// What to ask for so that no more is reserved than the request needs: for one
+// of 1 to 10 MiB the native allocator would reserve LargeSegment, in the hope
+// of more of them.
+size_t SizeForLeastSegment(size_t size);
 CacheRequest CacheRequestFor(size_t size, const void* stream);
 
 DeviceBooks& BooksOf(c10::DeviceIndex device);

@@ -63,6 +63,8 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   // others.
   void* Allocate(size_t size, c10::cuda::CUDAStream stream);
   void* AllocateAnywhere(size_t size, c10::cuda::CUDAStream stream);
+  // As StepArena's.
+  bool GiveUpIdle() { return arena_.GiveUpIdle(); }
   // Blocks of the arena, and no others. Returns how many bytes the block had.
   Bytes Free(void* block);
   void KeepFor(const void* block, c10::cuda::CUDAStream stream);

@@ -171,8 +171,8 @@ std::string LargestAlive(const DeviceBooks& books) {
 
 // Beyond the budget, where nothing but empty segments is given back.
 Bytes MissingFor(const DeviceBooks& books, Bytes budget, Bytes wanted) {
-  const CacheRequest request =
-      CacheRequestFor(static_cast<size_t>(Count(wanted)), nullptr);
+  const CacheRequest request = CacheRequestFor(
+      SizeForLeastSegment(static_cast<size_t>(Count(wanted))), nullptr);
   return books.reserved() - books.idle() + request.segment - budget;
 }
 

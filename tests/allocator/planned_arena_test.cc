@@ -201,6 +201,43 @@ ArenaSpace RunsOf(const std::vector<ArenaRun>& runs) {
   return space;
 }
 
+TEST(PlannedArenaTest, WhatIsIdleOnceItHasLeftIsClosedRunByRun) {
+  const ArenaRun low = {.base = kBase, .size = Bytes{512}};
+  const ArenaRun middle = {.base = kBase + kKiB, .size = Bytes{512}};
+  const ArenaRun high = {.base = kBase + (1 << 20), .size = Bytes{3 << 20}};
+  ArenaSpace space;
+  for (const ArenaRun& run : {low, middle, high}) space.Append(run);
+  PlannedArena arena(PlanOf({{At(0, 512), At(1024, 512), At(2048, 512)}}),
+                     std::move(space), Bytes{2 << 20}, nullptr);
+  const std::vector<ArenaRun> memory = {low, middle, high};
+  const auto closed = [&] {
+    std::vector<const char*> bases;
+    for (const ArenaRun& run : arena.CloseIdle(memory)) {
+      bases.push_back(run.base);
+    }
+    return bases;
+  };
+  EXPECT_EQ(arena.Allocate(Bytes{512}, 0), low.base);
+  void* const fallback = arena.Allocate(Bytes{100}, 0);
+  EXPECT_GE(fallback, high.base);
+  EXPECT_THAT(closed(), ElementsAre()) << "it may still serve";
+  arena.Leave();
+  EXPECT_THAT(closed(), ElementsAre(middle.base));
+  EXPECT_THAT(closed(), ElementsAre()) << "it has been told of";
+  EXPECT_TRUE(arena.Free(fallback));
+  void* const stray = arena.AllocateAnywhere(Bytes{512}, 0);
+  EXPECT_GE(stray, high.base);
+  EXPECT_THAT(closed(), ElementsAre());
+  EXPECT_TRUE(arena.Free(stray));
+  EXPECT_THAT(closed(), ElementsAre(high.base));
+  EXPECT_EQ(arena.AllocateAnywhere(Bytes{512}, 0), nullptr);
+  EXPECT_TRUE(arena.Free(low.base));
+  EXPECT_EQ(arena.AllocateAnywhere(Bytes{512}, 0), low.base);
+  EXPECT_TRUE(arena.Free(low.base));
+  EXPECT_TRUE(arena.Close());
+  EXPECT_THAT(closed(), ElementsAre());
+}
+
 TEST(ArenaSpaceTest, OffsetsGoThroughRunsWithAWallBehindEach) {
   const ArenaSpace space =
       RunsOf({{kBase + 8192, Bytes{1024}}, {kBase, Bytes{2048}}});

@@ -126,6 +126,44 @@ TEST_F(StepArenaMemoryTest, WhatIsAliveWhenStepsBeginGetsARunOfItsOwn) {
   EXPECT_THAT(memory_.taken, IsEmpty());
 }
 
+TEST_F(StepArenaMemoryTest, WhereARequestHasNoRoomWhatNothingLiesInGoesBack) {
+  memory_.holes = {Bytes{1024}};
+  StepUntil(State::kServing);
+  ASSERT_THAT(Taken(), SizeIs(2));
+  arena_.BeginStep(true);
+  ASSERT_EQ(Ask(1024), kBase);
+  EXPECT_TRUE(arena_.GiveUpIdle());
+  EXPECT_THAT(Taken(), ElementsAre(Pair(0, Bytes{1024})));
+  EXPECT_TRUE(arena_.Owns(kBase));
+  EXPECT_FALSE(arena_.Owns(kBase + kApart));
+  EXPECT_EQ(arena_.facts().size, Bytes{1024});
+  EXPECT_EQ(arena_.AllocateAnywhere(Bytes{512}, 0), nullptr);
+  EXPECT_FALSE(arena_.GiveUpIdle()) << "there is no more";
+  EXPECT_TRUE(arena_.IsLeaving());
+  EXPECT_EQ(arena_.facts().reason, "memory was missing beside it");
+  Free(kBase);
+  EXPECT_THAT(memory_.taken, IsEmpty());
+  EXPECT_EQ(arena_.facts().state, State::kRecording);
+  EXPECT_EQ(arena_.facts().retreats, 1);
+  EXPECT_FALSE(arena_.GiveUpIdle());
+}
+
+TEST_F(StepArenaMemoryTest, WhatCannotGoBackAtOnceDoesWhenAStepBegins) {
+  memory_.holes = {Bytes{1024}};
+  StepUntil(State::kServing);
+  arena_.BeginStep(true);
+  ASSERT_EQ(Ask(1024), kBase);
+  memory_.may_be_given_back = false;
+  EXPECT_FALSE(arena_.GiveUpIdle());
+  EXPECT_FALSE(arena_.Owns(kBase + kApart)) << "nothing is served from it";
+  EXPECT_THAT(Taken(), SizeIs(2));
+  memory_.may_be_given_back = true;
+  arena_.BeginStep(true);
+  EXPECT_THAT(Taken(), ElementsAre(Pair(0, Bytes{1024})));
+  Free(kBase);
+  EXPECT_THAT(memory_.taken, IsEmpty());
+}
+
 TEST_F(StepArenaMemoryTest, WithoutMemoryItStaysInThought) {
   memory_.has_any = false;
   for (int i = 0; i < 40; ++i) Step();

@@ -155,6 +155,22 @@ TEST_F(TorchCudaAllocatorTest, ABudgetOfWholeSegmentsCanBeUsedUp) {
   EXPECT_EQ(Reserved(), MiB(62));
 }
 
+// A job ran out of memory with 18 MiB of its budget left.
+TEST_F(TorchCudaAllocatorTest, WhereNothingElseHelpsASegmentOf10MiBIsReserved) {
+  CudaAllocator::SetBudget(kDevice, MiB(60));
+  const c10::DataPtr large = Allocate(MiB(42));
+  c10::DataPtr first = Allocate(MiB(9));
+  EXPECT_FALSE(All().asked.empty()) << "what can go goes first";
+  EXPECT_EQ(Reserved(), MiB(52));
+  EXPECT_EQ(Books().ledger().live(), MiB(42 + 10));
+  first = {};
+  const c10::DataPtr smaller = Allocate(MiB(4));
+  EXPECT_EQ(Reserved(), MiB(52)) << "where the first one was";
+  EXPECT_EQ(Books().ledger().live(), MiB(42 + 4));
+  EXPECT_THROW(Allocate(MiB(9)), c10::OutOfMemoryError);
+  EXPECT_EQ(Books().reserved(), Reserved());
+}
+
 TEST_F(TorchCudaAllocatorTest, WhereOnlyFragmentsAreFreeMoreIsEvicted) {
   CudaAllocator::SetBudget(kDevice, MiB(40));
   // Two segments of 20 MiB; of each the larger half is free.

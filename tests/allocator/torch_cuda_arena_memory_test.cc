@@ -56,6 +56,23 @@ TEST_F(TorchCudaArenaMemoryTest, WithoutRoomInTheBudgetTheNativeOneGoesOn) {
               testing::HasSubstr("missing for it in the budget"));
 }
 
+// A job died of an arena that had what it needed (resnet within 214 MiB).
+TEST_F(TorchCudaArenaMemoryTest, WhereNothingElseHasRoomItLeavesForARequest) {
+  StepUntilItServes();
+  for (int i = 0; i < 3; ++i) Step();
+  const Bytes before = Facts().size;
+  const int64_t reserved = Stats().reserved_bytes[0].current;
+  // Below a budget that this fits in if the arena keeps nothing but the block
+  // that lives into the next step.
+  Ask(10, 64 * kMiB - reserved + 2 * kMiB);
+  EXPECT_EQ(Facts().state, StepArena::State::kLeaving);
+  EXPECT_LT(Facts().size, before);
+  EXPECT_LE(Stats().reserved_bytes[0].current, 64 * kMiB);
+  EXPECT_EQ(Stats().allocated_bytes[0].current, live_);
+  Step();
+  EXPECT_EQ(Stats().allocated_bytes[0].current, live_);
+}
+
 TEST_F(TorchCudaArenaMemoryTest, ItReservesWhatThePlanIsHigh) {
   StepUntilItServes();
   const int64_t bound = Rounded(400'000) + Rounded(600'000);
