@@ -13,6 +13,11 @@
 namespace ebbtide {
 namespace {
 
+// Quiet pairs that it takes to believe that all are.
+constexpr int kQuietPairs = 2;
+// The same where blocks lie in a cache, which still changes when what is alive
+// does not.
+constexpr int kQuietPairsOfCache = 8;
 // Quiet pairs that it takes, for each other signature known, to believe that
 // none of them comes.
 constexpr int kPairsPerSignature = 2;
@@ -291,7 +296,8 @@ bool Runtime::MayRest(Bytes peak) const {
     return false;
   }
   const int others = std::max<int>(books_.size(), 1) - 1;
-  if (quiet_pairs_ < 2 + kPairsPerSignature * others) return false;
+  const int least = Device::Get().is_async() ? kQuietPairsOfCache : kQuietPairs;
+  if (quiet_pairs_ < least + kPairsPerSignature * others) return false;
   return std::none_of(books_.entries().begin(), books_.entries().end(),
                       [this](const auto& entry) {
                         const SignatureBook& book = entry.second;

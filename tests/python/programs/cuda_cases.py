@@ -69,13 +69,13 @@ def trained(
 @on_device
 def plain(t: Trial) -> None:
     model, x = chain(), rows()
-    trained(t, model, lambda: model(x).square().mean(), steps=6)
+    trained(t, model, lambda: model(x).square().mean(), steps=12)
 
 
 @on_device
 def wide(t: Trial) -> None:
     model, x = chain(1), torch.randn(48 << 10, WIDTH).to("cuda")
-    trained(t, model, lambda: model(x).square().mean(), steps=6)
+    trained(t, model, lambda: model(x).square().mean(), steps=12)
 
 
 @on_device
