@@ -96,7 +96,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   explicit BudgetedCudaAllocator(ArenaCudaAllocator* inner)
       : ForwardingCudaAllocator(inner),
         arenas_(*inner),
-        sees_blocks_(IsNative(inner)) {
+        sees_blocks_(inner->name() == "native") {
     if (!inner->initialized()) return;
     Attach();
     if (!sees_blocks_) return;
@@ -104,9 +104,6 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     for (const auto& segment : snapshot.segments) NoteBefore(segment);
   }
 
-  static bool IsNative(native::CUDAAllocator* inner) {
-    return inner->name() == "native";
-  }
   bool sees_blocks() const { return sees_blocks_; }
   ArenaCudaAllocator& arenas() { return arenas_; }
 
@@ -230,8 +227,8 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     inner().setMemoryFraction(std::min(fraction, 1.0), device);
   }
 
-  // Without a look at the segments where what is alive leaves room: then it is
-  // rare that none of them has, and OnMiss sees to it.
+  // Where what is alive leaves room segments nearly always have, or OnMiss
+  // sees.
   bool WouldExceed(DeviceIndex device, const CudaBudget& state, size_t size) {
     if (sees_blocks_) {
       return BooksOf(device).ledger().WouldExceed(RoundUp(size)) &&
@@ -270,8 +267,9 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
             std::exchange(asked, least) != least) {
           continue;
         }
-        if (!arenas_.GiveUpIdle(device))
+        if (!arenas_.GiveUpIdle(device, rounded)) {
           ThrowWithReport(error, device, rounded);
+        }
         asked = size;
       }
     }

@@ -83,9 +83,10 @@ std::optional<StepArena::Facts> ArenaCudaAllocator::FactsOf(
   return arena->facts();
 }
 
-bool ArenaCudaAllocator::GiveUpIdle(DeviceIndex device) {
+bool ArenaCudaAllocator::GiveUpIdle(DeviceIndex device, Bytes needed) {
   DeviceArena* const arena = ArenaOf(device);
-  return arena != nullptr && arena->GiveUpIdle();
+  return arena != nullptr && !BooksOf(device).ledger().WouldExceed(needed) &&
+         arena->GiveUpIdle();
 }
 
 DeviceArena* ArenaCudaAllocator::ArenaOf(const void* block) const {

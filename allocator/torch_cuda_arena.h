@@ -41,8 +41,9 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   void BeginStep(c10::DeviceIndex device, bool is_wanted);
   // nullopt before the first step in which an arena was wanted.
   std::optional<StepArena::Facts> FactsOf(c10::DeviceIndex device) const;
-  // As StepArena::GiveUpIdle.
-  bool GiveUpIdle(c10::DeviceIndex device);
+  // As StepArena::GiveUpIdle, where so many bytes fit beside what is alive: for
+  // more it would be in vain.
+  bool GiveUpIdle(c10::DeviceIndex device, Bytes needed);
   // Whether the block is one of an arena's.
   bool Owns(const void* block) const { return ArenaOf(block) != nullptr; }
   // Of the arenas' blocks.

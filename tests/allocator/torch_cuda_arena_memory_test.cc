@@ -62,6 +62,8 @@ TEST_F(TorchCudaArenaMemoryTest, WhereNothingElseHasRoomItLeavesForARequest) {
   for (int i = 0; i < 3; ++i) Step();
   const Bytes before = Facts().size;
   const int64_t reserved = Stats().reserved_bytes[0].current;
+  EXPECT_THROW(Allocate(64 * kMiB), c10::OutOfMemoryError);
+  EXPECT_EQ(Facts().size, before) << "that would not fit without it";
   // Below a budget that this fits in if the arena keeps nothing but the block
   // that lives into the next step.
   Ask(10, 64 * kMiB - reserved + 2 * kMiB);
