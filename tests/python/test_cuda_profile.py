@@ -175,6 +175,6 @@ def test_no_callback_stays_where_nothing_is_watched() -> None:
 
 
 def test_no_callback_stays_where_the_job_fits_its_budget() -> None:
-    found = json.loads(start("callbacks.py", "6", EBBTIDE_BUDGET="1GiB").stdout)
+    found = json.loads(start("callbacks.py", "16", EBBTIDE_BUDGET="1GiB").stdout)
     assert found["observed"][:2] == [True] * 2
     assert found["observed"][-2:] == [False] * 2
