@@ -82,7 +82,8 @@ class OnMiss final : public c10::FreeMemoryCallback {
     if (request.device < 0) return false;
     const int64_t budget = CudaBudgets()[request.device].budget;
     if (budget == Count(kNoBudget)) return false;
-    // Before it fails it gives empty segments back, and waits for the leaving.
+    // It gives empty segments back, and waits for what is leaving others, by
+    // itself before it fails.
     if (HasRoom(request.device, request.size)) return false;
     return Relieve(request.device, RoundUp(request.size), Shortage::kMissed);
   }
@@ -227,8 +228,8 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     inner().setMemoryFraction(std::min(fraction, 1.0), device);
   }
 
-  // Where what is alive leaves room segments nearly always have, or OnMiss
-  // sees.
+  // Without a look at the segments where what is alive leaves room: then it is
+  // rare that none of them has, and OnMiss sees to it.
   bool WouldExceed(DeviceIndex device, const CudaBudget& state, size_t size) {
     if (sees_blocks_) {
       return BooksOf(device).ledger().WouldExceed(RoundUp(size)) &&
