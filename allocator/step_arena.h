@@ -171,6 +171,7 @@ class StepArena {
   void Leave(PlannedArena* arena, std::string reason, bool is_retreat);
   bool Withdraw(const PlannedArena* arena, absl::Span<const ArenaRun> runs);
   void Release();
+  bool GiveBackOrKeep(const std::vector<ArenaRun>& runs);
   void GiveBackKept();
   void Record(bool is_wanted);
   void Think();

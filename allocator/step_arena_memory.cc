@@ -158,10 +158,7 @@ bool StepArena::GiveUpIdle() {
   if (space == nullptr) return false;
   const std::vector<ArenaRun> idle = arena->CloseIdle(space->runs());
   if (idle.empty()) return false;
-  if (!Withdraw(arena, idle) || memory_.GiveBack(idle)) return true;
-  std::lock_guard lock(mutex_);
-  kept_.insert(kept_.end(), idle.begin(), idle.end());
-  return false;
+  return !Withdraw(arena, idle) || GiveBackOrKeep(idle);
 }
 
 // Others may have the addresses as soon as they are given back. False where the
@@ -186,16 +183,21 @@ bool StepArena::Withdraw(const PlannedArena* arena,
   return true;
 }
 
+// False, and they are kept until a step begins, where this is not the time.
+bool StepArena::GiveBackOrKeep(const std::vector<ArenaRun>& runs) {
+  if (memory_.GiveBack(runs)) return true;
+  std::lock_guard lock(mutex_);
+  kept_.insert(kept_.end(), runs.begin(), runs.end());
+  return false;
+}
+
 void StepArena::GiveBackKept() {
   std::vector<ArenaRun> kept;
   {
     std::lock_guard lock(mutex_);
-    kept = kept_;
+    kept.swap(kept_);
   }
-  if (kept.empty() || !memory_.GiveBack(kept)) return;
-  std::lock_guard lock(mutex_);
-  kept_.erase(kept_.begin(),
-              kept_.begin() + static_cast<ptrdiff_t>(kept.size()));
+  if (!kept.empty()) GiveBackOrKeep(kept);
 }
 
 bool StepArena::MayCarry(int slot) const {

@@ -51,6 +51,10 @@ size_t SizeForLeastSegment(size_t size) {
   return IsSmall(size) ? size : std::max(size, kMiddleRequest);
 }
 
+Bytes LeastSegmentFor(size_t size) {
+  return SegmentFor(SizeForLeastSegment(size));
+}
+
 bool IsSmall(size_t size) { return size <= kSmallRequest; }
 
 CacheRequest CacheRequestFor(size_t size, const void* stream) {

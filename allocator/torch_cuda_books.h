@@ -27,6 +27,8 @@ Bytes LargeSegment();
 // of 1 to 10 MiB the native allocator would reserve LargeSegment, in the hope
 // of more of them.
 size_t SizeForLeastSegment(size_t size);
+// What is reserved for that.
+Bytes LeastSegmentFor(size_t size);
 CacheRequest CacheRequestFor(size_t size, const void* stream);
 
 DeviceBooks& BooksOf(c10::DeviceIndex device);

@@ -13,22 +13,10 @@
 namespace ebbtide {
 namespace {
 
-// The native allocator reserves whole ones of these for large requests.
-constexpr int64_t kSegmentGrain = 2 << 20;
-
-// The least that such requests are for, in bytes of a block.
+// The least that requests for large segments are for, in bytes of a block.
 constexpr int64_t kLeastLarge = (1 << 20) + kArenaGrain;
 
 size_t AddressOf(const void* block) { return reinterpret_cast<size_t>(block); }
-
-// What to ask for so that no more than that is reserved: below 10 MiB the
-// native allocator would reserve 20 MiB.
-Bytes SegmentFor(Bytes size) {
-  constexpr int64_t kLeast = 10 << 20;
-  const int64_t whole =
-      (Count(size) + kSegmentGrain - 1) / kSegmentGrain * kSegmentGrain;
-  return Bytes{std::max(whole, kLeast)};
-}
 
 // Of a hole for small requests that is worth a run.
 constexpr Bytes kLeastSmall{256 << 10};
@@ -168,7 +156,8 @@ absl::Status DeviceArena::TakeSmallHoles(std::vector<ArenaRun>* runs) {
 
 absl::Status DeviceArena::Take(Bytes size, std::vector<ArenaRun>* runs) {
   if (pools_ > 0) return absl::UnavailableError("a capture is going on");
-  const Bytes segment = SegmentFor(size);
+  const Bytes segment =
+      LeastSegmentFor(std::max<size_t>(Count(size), kLeastLarge));
   const DeviceBooks& books = BooksOf(device_);
   const Bytes over = books.reserved() + segment - books.ledger().budget();
   if (over > Bytes{0}) {

@@ -12,6 +12,7 @@ run; both must find the same optimum.
 import argparse
 import dataclasses
 import json
+import operator
 import re
 import shutil
 import subprocess
@@ -93,11 +94,8 @@ def pair(count: int, times: str, repeats: int) -> tuple[Row, Row]:
         for _ in range(TURNS if count <= SHORT else 1)
     ]
     rotor, unpinned = zip(*rows, strict=True)
-    return min(rotor, key=seconds_of), min(unpinned, key=seconds_of)
-
-
-def seconds_of(row: Row) -> float:
-    return row.seconds
+    least = operator.attrgetter("seconds")
+    return min(rotor, key=least), min(unpinned, key=least)
 
 
 def release_flags() -> list[str]:

@@ -171,9 +171,8 @@ std::string LargestAlive(const DeviceBooks& books) {
 
 // Beyond the budget, where nothing but empty segments is given back.
 Bytes MissingFor(const DeviceBooks& books, Bytes budget, Bytes wanted) {
-  const CacheRequest request = CacheRequestFor(
-      SizeForLeastSegment(static_cast<size_t>(Count(wanted))), nullptr);
-  return books.reserved() - books.idle() + request.segment - budget;
+  return books.reserved() - books.idle() +
+         LeastSegmentFor(static_cast<size_t>(Count(wanted))) - budget;
 }
 
 // Of an arena that has been laid out: what it is high, and who did not keep to

@@ -205,11 +205,9 @@ TEST(PlannedArenaTest, WhatIsIdleOnceItHasLeftIsClosedRunByRun) {
   const ArenaRun low = {.base = kBase, .size = Bytes{512}};
   const ArenaRun middle = {.base = kBase + kKiB, .size = Bytes{512}};
   const ArenaRun high = {.base = kBase + (1 << 20), .size = Bytes{3 << 20}};
-  ArenaSpace space;
-  for (const ArenaRun& run : {low, middle, high}) space.Append(run);
-  PlannedArena arena(PlanOf({{At(0, 512), At(1024, 512), At(2048, 512)}}),
-                     std::move(space), Bytes{2 << 20}, nullptr);
   const std::vector<ArenaRun> memory = {low, middle, high};
+  PlannedArena arena(PlanOf({{At(0, 512), At(1024, 512), At(2048, 512)}}),
+                     RunsOf(memory), Bytes{2 << 20}, nullptr);
   const auto closed = [&] {
     std::vector<const char*> bases;
     for (const ArenaRun& run : arena.CloseIdle(memory)) {

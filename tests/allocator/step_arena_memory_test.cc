@@ -1,6 +1,7 @@
 // What a step arena has of its memory.
 #include "allocator/step_arena.h"
 
+#include <string>
 #include <utility>
 
 #include "gmock/gmock.h"
@@ -16,7 +17,17 @@ using testing::IsEmpty;
 using testing::Pair;
 using testing::SizeIs;
 
-class StepArenaMemoryTest : public StepArenaTest {};
+class StepArenaMemoryTest : public StepArenaTest {
+ protected:
+  // It gets no memory however often it tries, and holds none in the end.
+  void ExpectToStayInThought(const std::string& reason) {
+    for (int i = 0; i < 40; ++i) Step();
+    EXPECT_EQ(arena_.facts().state, State::kOff);
+    EXPECT_EQ(arena_.facts().reason, reason);
+    EXPECT_EQ(arena_.facts().retreats, StepArena::kMostRetreats);
+    EXPECT_THAT(memory_.taken, IsEmpty());
+  }
+};
 
 TEST_F(StepArenaMemoryTest, HolesAreServedFromBeforeARunOfItsOwn) {
   memory_.holes = {Bytes{512}, Bytes{1024}};
@@ -83,28 +94,19 @@ TEST_F(StepArenaMemoryTest, SmallHolesAreForWhereNothingElseIs) {
 TEST_F(StepArenaMemoryTest, WithoutWhatIsLeftOfAHoleItStaysInThought) {
   memory_.holes = {Bytes{512}, Bytes{8192}};
   memory_.may_be_shortened = false;
-  for (int i = 0; i < 40; ++i) Step();
-  EXPECT_EQ(arena_.facts().state, State::kOff);
-  EXPECT_EQ(arena_.facts().reason, "gone");
-  EXPECT_THAT(memory_.taken, IsEmpty());
+  ExpectToStayInThought("gone");
 }
 
 TEST_F(StepArenaMemoryTest, WithoutMemoryForTheRestItGivesTheHolesBack) {
   memory_.holes = {Bytes{1024}};
   memory_.has_any = false;
-  for (int i = 0; i < 40; ++i) Step();
-  EXPECT_EQ(arena_.facts().state, State::kOff);
-  EXPECT_EQ(arena_.facts().reason, "no memory");
-  EXPECT_THAT(memory_.taken, IsEmpty());
+  ExpectToStayInThought("no memory");
 }
 
 TEST_F(StepArenaMemoryTest, HolesThatMayStillBeInUseAreGivenBack) {
   memory_.holes = {Bytes{1024}};
   memory_.failure = absl::UnavailableError("still in use");
-  for (int i = 0; i < 40; ++i) Step();
-  EXPECT_EQ(arena_.facts().reason, "still in use");
-  EXPECT_EQ(arena_.facts().retreats, StepArena::kMostRetreats);
-  EXPECT_THAT(memory_.taken, IsEmpty());
+  ExpectToStayInThought("still in use");
 }
 
 TEST_F(StepArenaMemoryTest, WhatIsAliveWhenStepsBeginGetsARunOfItsOwn) {
@@ -166,10 +168,7 @@ TEST_F(StepArenaMemoryTest, WhatCannotGoBackAtOnceDoesWhenAStepBegins) {
 
 TEST_F(StepArenaMemoryTest, WithoutMemoryItStaysInThought) {
   memory_.has_any = false;
-  for (int i = 0; i < 40; ++i) Step();
-  EXPECT_EQ(arena_.facts().state, State::kOff);
-  EXPECT_EQ(arena_.facts().reason, "no memory");
-  EXPECT_EQ(arena_.facts().retreats, StepArena::kMostRetreats);
+  ExpectToStayInThought("no memory");
 }
 
 }  // namespace
