@@ -152,7 +152,9 @@ void PlanRun::RunAgain(int op) {
   const std::vector<int>& outputs = plan_->outputs[op];
   for (int output : outputs) {
     const TapeStorage& storage = tape_->storages[output];
-    if (IsAvailable(storage)) continue;
+    // Where what is made of it could not be dropped nobody asks for it, and it
+    // may have no recipe.
+    if (IsAvailable(storage) || !storage.owed) continue;
     if (storage.hooks == 0) Hold(output);
     residency_.Rebuild(tape_.get(), output, [&](int sibling) {
       return std::find(outputs.begin(), outputs.end(), sibling) !=

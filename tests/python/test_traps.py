@@ -137,6 +137,19 @@ def test_trap_gathered_parameters_come_and_go(zygote: Zygote) -> None:
     assert zygote.same(case, later).replayed > 0
 
 
+def test_trap_gathered_parameters_go_under_a_plan(zygote: Zygote) -> None:
+    """With FSDP2 in bfloat16 training died in its 15th or 27th step."""
+    done = zygote.same(
+        "writes.parameters_that_go_once_plans_are_followed",
+        {
+            "EBBTIDE_BUDGET": "17MiB",
+            "EBBTIDE_SPILL_DIR": "none",
+            "EBBTIDE_TEST_PLANS": "2",
+        },
+    )
+    assert done.steps("active") > 0
+
+
 def test_trap_a_written_input_that_was_spilled_is_relied_upon(zygote: Zygote) -> None:
     """A block that ebbtide freed was taken for one that the program had freed."""
     zygote.forced("writes.written_input_that_leaves")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from programs.trial import ROWS, WIDTH, Trial, data, leaf
+from programs.trial import ROWS, WIDTH, Trial, await_planner, data, leaf
 
 # mypy: disallow-untyped-calls=False
 
@@ -195,11 +195,13 @@ class Gathered:
         self.weight = nn.Parameter(torch.empty(WIDTH, WIDTH))
         self.memory = self.weight.untyped_storage()
         self.size = self.memory.size()
+        self.stays = False
         self.weight.register_post_accumulate_grad_hook(lambda _: self.release())
         self.release()
 
     def release(self) -> None:
-        self.memory.resize_(0)
+        if not self.stays:
+            self.memory.resize_(0)
 
     def gather(self) -> None:
         self.memory.resize_(self.size)
@@ -226,6 +228,31 @@ def parameters_that_come_and_go(t: Trial) -> None:
             x = layer(x)
         torch.empty(1 << 22)
         t.gradients(f"step {step}", x.exp().sum(), [layer.weight for layer in layers])
+
+
+class GatheredLinear(Gathered):
+    """Nobody saves its product; what is saved it holds until its weight is gone."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        self.gather()
+        y = (x @ self.weight + 1).tanh()
+        self.release()
+        y.register_hook(lambda _: self.gather())
+        return y
+
+
+def parameters_that_go_once_plans_are_followed(t: Trial) -> None:
+    """What plans have dropped until then cannot be dropped any more."""
+    layers = [GatheredLinear(seed) for seed in range(4)]
+    for step in range(24):
+        for layer in layers:
+            layer.stays = step < 12
+        x = data(ROWS, WIDTH, seed=step)
+        for layer in layers:
+            x = layer(x)
+        torch.empty(1 << 22)
+        t.gradients(f"step {step}", x.exp().sum(), [layer.weight for layer in layers])
+        await_planner()
 
 
 def leaf_given_other_data(t: Trial) -> None:
