@@ -9,6 +9,7 @@ other work on the machine hardly changes them.
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +38,23 @@ def least(runs: list[Ranks], clock: str) -> float:
     return min(median(done, clock) for done in runs)
 
 
+def run(folder: Path, arguments: Sequence[str], count: int, **ours: str) -> Ranks:
+    done = launch(folder, arguments, count, wrapper=(), torchrun=False, **ours)
+    if done.exit != 0:
+        raise SystemExit(f"ranks: {' '.join(arguments)} ended early:\n{done.errors}")
+    return done
+
+
 def measure(way: str, count: int, size: str, steps: int) -> dict[str, Any]:
     arguments = (*WAYS[way], "--size", size, "--steps", str(steps))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        recorded = launch(folder, arguments, count, EBBTIDE_RECORD="/dev/null")
+        recorded = run(folder, arguments, count, EBBTIDE_RECORD="/dev/null")
         budget = f"{half(recorded)}B"
         plain, held = [], []
         for _ in range(ROUNDS):
-            plain.append(launch(folder, arguments, count))
-            held.append(launch(folder, arguments, count, EBBTIDE_BUDGET=budget))
+            plain.append(run(folder, arguments, count))
+            held.append(run(folder, arguments, count, EBBTIDE_BUDGET=budget))
     return {
         "way": way,
         "ranks": count,
