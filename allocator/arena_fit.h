@@ -27,6 +27,7 @@ struct ArenaFit {
   ArenaSpace space;
   Bytes fallback{};
   std::vector<ArenaRun> ends;  // what is left of the runs
+  Bytes bound{};               // of the plan; its owner knows
 };
 
 // The plan of one phase, laid out in `from`, with the same bytes in other runs:

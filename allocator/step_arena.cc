@@ -131,7 +131,7 @@ void StepArena::Record(bool is_wanted) {
 
 // With the mutex held.
 void StepArena::ThinkOf(std::vector<StepRequest> step) {
-  auto layout = LayOut(step);
+  auto layout = LayOut(step, Carried::kPlaced);
   if (!layout.ok()) {
     facts_.reason = std::string(layout.status().message());
     thought_.reset();

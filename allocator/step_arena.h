@@ -23,8 +23,9 @@
 // back, because it is too little for a block, are *ends*.
 //
 // What is alive when a step begins the allocator has when the arena begins to
-// serve. It is served from an end or in a run of its own, each taken when it is
-// asked for next and kept from then on.
+// serve. It has a place in the plan from the next request on. Where there is no
+// memory for that meanwhile, it is *carried*: served from an end or in a run of
+// its own, each taken when it is asked for next and kept from then on.
 //
 // Thread-safe, but for BeginStep, which one thread calls at a time. Allocate
 // and Free take one lock while the arena serves.
@@ -96,7 +97,7 @@ class StepArena {
     Bytes bound{};  // that no layout is below
     Bytes size{};   // of the memory that it has now
     int runs = 0;   // that this is in
-    // What is alive when steps begin, in those.
+    // What is carried, in those.
     int carried = 0;
     Bytes carried_bytes{};
     // What the allocator had beside this when the second step began that it
@@ -114,8 +115,7 @@ class StepArena {
     };
     std::map<std::string, Mismatches> mismatches_by_op;
   };
-  // Blocks that are alive when a step begins, and have a run each. More are
-  // left to the allocator.
+  // Blocks that are carried. More are left to the allocator.
   static constexpr size_t kMostCarried = 512;
   // More names are kOtherOps.
   static constexpr size_t kMostNames = 64;
@@ -178,7 +178,10 @@ class StepArena {
   void ThinkOf(std::vector<StepRequest> step);
   void TakeOver();
   absl::StatusOr<ArenaFit> TakeMemory(std::vector<ArenaRun>* runs);
-  absl::StatusOr<ArenaFit> TakeBesideHoles(std::vector<ArenaRun>* runs);
+  absl::StatusOr<ArenaFit> TakeBesideHoles(Carried carried,
+                                           std::vector<ArenaRun>* runs);
+  absl::StatusOr<ArenaFit> TakeInsteadOfHoles(Carried carried,
+                                              std::vector<ArenaRun>* runs);
   absl::Status HoldWhatIsUsed(const std::vector<Bytes>& used, Bytes fallback,
                               std::vector<ArenaRun>* runs);
   void Retry(bool is_retreat = true);

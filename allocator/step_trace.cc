@@ -14,15 +14,36 @@ namespace {
 
 Bytes RoundUp(Bytes size) { return Bytes{AlignUp(Count(size), kArenaGrain)}; }
 
-// Over before the next step begins.
-bool IsPlaced(const std::vector<StepRequest>& step, size_t i) {
-  return step[i].life <= static_cast<int64_t>(step.size() - i);
+Lifetime Live(int64_t begin, int64_t end) {
+  return {.begin = {begin}, .end = {end}};
 }
 
-Buffer BufferOf(Bytes size, int64_t begin, int64_t end) {
-  return {.size = size,
-          .live = {.begin = {begin}, .end = {end}},
-          .alignment = Bytes{kArenaGrain}};
+bool IsPlaced(const std::vector<StepRequest>& step, size_t i, Carried carried) {
+  const size_t most =
+      carried == Carried::kPlaced ? step.size() : step.size() - i;
+  return step[i].life <= static_cast<int64_t>(most);
+}
+
+// The instants of a step are its requests. What is alive when the next one
+// begins is there at both ends of each, and not in between.
+Buffer BufferOf(const std::vector<StepRequest>& step, size_t i) {
+  const auto count = static_cast<int64_t>(step.size());
+  const auto begin = static_cast<int64_t>(i);
+  const int64_t end = begin + step[i].life;
+  Buffer buffer = {.size = RoundUp(step[i].size),
+                   .live = Live(begin, end),
+                   .alignment = Bytes{kArenaGrain}};
+  if (end <= count) return buffer;
+  buffer.live = Live(0, count);
+  if (end - count < begin) buffer.gaps = {Live(end - count, begin)};
+  return buffer;
+}
+
+Buffer WallAt(int64_t offset, const std::vector<StepRequest>& step) {
+  return {.size = Bytes{kArenaGrain},
+          .live = Live(0, static_cast<int64_t>(step.size())),
+          .alignment = Bytes{kArenaGrain},
+          .offset = Bytes{offset}};
 }
 
 }  // namespace
@@ -77,26 +98,22 @@ std::vector<StepRequest> StepTrace::Repeated() const {
 }
 
 absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
-                                  absl::Span<const int64_t> walls) {
-  // The instants of a step are its requests.
+                                  Carried carried,
+                                  absl::Span<const int64_t> walls,
+                                  int64_t nodes) {
   PlaceProblem problem;
   std::vector<size_t> placed;
-  const auto count = static_cast<int64_t>(step.size());
   for (size_t i = 0; i < step.size(); ++i) {
-    if (!IsPlaced(step, i)) continue;
+    if (!IsPlaced(step, i, carried)) continue;
     placed.push_back(i);
-    const auto at = static_cast<int64_t>(i);
-    problem.buffers.push_back(
-        BufferOf(RoundUp(step[i].size), at, at + step[i].life));
+    problem.buffers.push_back(BufferOf(step, i));
   }
   StepLayout layout;
   layout.bound = LowerBound(problem).bytes;
   for (const int64_t wall : walls) {
-    if (placed.empty()) break;
-    problem.buffers.push_back(BufferOf(Bytes{kArenaGrain}, 0, count));
-    problem.buffers.back().offset = Bytes{wall};
+    if (!placed.empty()) problem.buffers.push_back(WallAt(wall, step));
   }
-  auto result = Place(problem, {.nodes = 0});
+  auto result = Place(problem, {.nodes = nodes});
   if (!result.ok()) return result.status();
   const absl::Status valid = ValidatePlacement(problem, result->placement);
   if (!valid.ok()) {

@@ -64,21 +64,28 @@ class StepTrace {
   std::array<int64_t, 4> begins_{};
 };
 
-// Where the blocks of a step that repeats lie: one phase. Those that are alive
-// when a step begins are unplaced: their memory is the allocator's already. Of
-// different streams, blocks are taken to be over when the program has freed
-// them: who uses their addresses next is to run behind
-// (allocator/planned_arena.h).
+// What becomes of blocks that are alive when a step begins.
+enum class Carried {
+  kPlaced,  // they lie where others do, until a later instant of the next step
+  kUnplaced,  // their memory is the allocator's already
+};
+
+// Where the blocks of a step that repeats lie: one phase. Those that may live
+// longer than a step are unplaced. Of different streams, blocks are taken to be
+// over when the program has freed them: who uses their addresses next is to run
+// behind (allocator/planned_arena.h).
 struct StepLayout {
   ArenaPlan plan;
   Bytes bound{};  // the most that is alive at once of what is placed
 };
 
 // Nothing lies in the kArenaGrain bytes from a wall on (allocator/
-// arena_space.h). The greedy orders of planner/place.h only. Its errors;
+// arena_space.h). `nodes`: of the search, as in planner/place.h. Its errors;
 // Internal where its placement is found to be wrong.
 absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
-                                  absl::Span<const int64_t> walls = {});
+                                  Carried carried,
+                                  absl::Span<const int64_t> walls = {},
+                                  int64_t nodes = 0);
 
 }  // namespace ebbtide
 

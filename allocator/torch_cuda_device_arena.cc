@@ -42,6 +42,7 @@ void DeviceArena::BeginStep(bool is_wanted) {
   steps_served_ = arena_.HasMemory() ? steps_served_ + 1 : 0;
   // By then what is alive when steps begin is in the arena.
   if (steps_served_ != 2) return;
+  GiveBackIdle();
   const Bytes size = arena_.facts().size;
   const DeviceBooks& books = BooksOf(device_);
   std::lock_guard lock(mutex_);

@@ -121,6 +121,7 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   void TakeAll(const std::vector<Hole>& holes, absl::Span<const Hole> wanted,
                std::vector<ArenaRun>* runs);
   ArenaRun TakeBlock(Bytes size, cudaStream_t stream);
+  void GiveBackIdle();
   cudaStream_t StreamOf(const ArenaRun& run) const;
   void* Book(void* block, size_t size, c10::cuda::CUDAStream stream);
   void FillRun(size_t begin, size_t end, SegmentInfo* segment,

@@ -174,6 +174,16 @@ absl::Status DeviceArena::Take(Bytes size, std::vector<ArenaRun>* runs) {
   return absl::OkStatus();
 }
 
+// What the native allocator had for what lies in the arena now.
+void DeviceArena::GiveBackIdle() {
+  if (pools_ > 0 || BooksOf(device_).idle() == Bytes{0}) return;
+  try {
+    native_.emptyCache({0, 0});
+  } catch (const c10::Error&) {
+    // A device that has failed says so again when the program asks it.
+  }
+}
+
 cudaStream_t DeviceArena::StreamOf(const ArenaRun& run) const {
   std::lock_guard lock(mutex_);
   const auto own = std::find_if(own_.begin(), own_.end(), [&](const Own& o) {

@@ -174,7 +174,7 @@ int Run(const std::string& mode, int batches, const std::string& counted) {
   const Step step = RandomStep();
   const auto native = MakeTorchNative();
   if (mode == "planned") {
-    auto layout = LayOut(step.requests);
+    auto layout = LayOut(step.requests, Carried::kPlaced);
     if (!layout.ok()) return 1;
     PlannedArena arena(std::move(layout->plan), kBase, Bytes{0}, nullptr);
     RunSteps(step, ArenaCalls{arena}, batches, &allocating, &freeing);

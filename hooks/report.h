@@ -25,7 +25,7 @@ struct ArenaReport {
   Bytes height{};       // of the last layout
   Bytes bound{};        // that no layout is below
   Bytes size{};         // of its memory now
-  int64_t carried = 0;  // blocks that are alive when steps begin, in it
+  int64_t carried = 0;  // blocks that have a run of it for themselves
   Bytes carried_bytes{};
   // What PyTorch's allocator had beside it when the second step that it served
   // began, and of that what was alive.

@@ -18,7 +18,7 @@ namespace ebbtide {
 inline char* const kBase = reinterpret_cast<char*>(int64_t{1} << 40);
 inline constexpr int64_t kApart = 1 << 20;  // of runs
 
-// Holes, and memory without an end where `has_any`.
+// Holes, and runs of at most so many bytes.
 class Memory final : public ArenaMemory {
  public:
   absl::Status TakeHoles(std::vector<ArenaRun>* runs) override {
@@ -30,7 +30,7 @@ class Memory final : public ArenaMemory {
     return absl::OkStatus();
   }
   absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) override {
-    if (!has_any) return absl::ResourceExhaustedError("no memory");
+    if (size > most) return absl::ResourceExhaustedError("no memory");
     runs->push_back(Run(size));
     return absl::OkStatus();
   }
@@ -53,7 +53,7 @@ class Memory final : public ArenaMemory {
     return true;
   }
 
-  bool has_any = true;
+  Bytes most{int64_t{1} << 40};
   bool carries = false;
   absl::Status failure;  // of the holes, once they are taken
   bool may_be_given_back = true;
@@ -102,13 +102,20 @@ class StepArenaTest : public testing::Test {
       arena_.OnFree(block);
     }
   }
-  // Two blocks after each other, one that lives into the next step.
+  // Two blocks that are alive at once, and one or two that live into the next
+  // step, until the second of those comes.
   void Step(int64_t size = 1024, bool is_wanted = true) {
     arena_.BeginStep(is_wanted);
-    Free(Ask(size));
-    if (kept_ != nullptr) Free(std::exchange(kept_, nullptr));
+    void* const first = Ask(size);
+    FreeKept();
     Free(Ask(2 * size));
+    Free(first);
     kept_ = Ask(512);
+    if (more_ > Bytes{0}) more_kept_ = Ask(Count(more_));
+  }
+  void FreeKept() {
+    if (kept_ != nullptr) Free(std::exchange(kept_, nullptr));
+    if (more_kept_ != nullptr) Free(std::exchange(more_kept_, nullptr));
   }
   void StepUntil(StepArena::State state) {
     for (int i = 0; i < 20 && arena_.facts().state != state; ++i) Step();
@@ -127,6 +134,8 @@ class StepArenaTest : public testing::Test {
   StepArena arena_{&memory_, &order_};
   int64_t next_ = int64_t{1} << 30;
   void* kept_ = nullptr;
+  Bytes more_{};  // the other one
+  void* more_kept_ = nullptr;
 };
 
 }  // namespace ebbtide

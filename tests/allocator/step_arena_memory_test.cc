@@ -30,60 +30,102 @@ class StepArenaMemoryTest : public StepArenaTest {
 };
 
 TEST_F(StepArenaMemoryTest, HolesAreServedFromBeforeARunOfItsOwn) {
-  memory_.holes = {Bytes{512}, Bytes{1024}};
+  memory_.holes = {Bytes{1024}};
   StepUntil(State::kServing);
-  EXPECT_THAT(Taken(), ElementsAre(Pair(kApart, Bytes{1024}),
-                                   Pair(2 * kApart, Bytes{2048})))
-      << "of the first hole nothing is used";
+  EXPECT_THAT(Taken(),
+              ElementsAre(Pair(0, Bytes{1024}), Pair(kApart, Bytes{2048})));
   EXPECT_EQ(arena_.facts().runs, 2);
   EXPECT_EQ(arena_.facts().size, Bytes{1024 + 2048});
   EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
   arena_.BeginStep(true);
-  EXPECT_EQ(Ask(1024), kBase + kApart);
+  EXPECT_EQ(Ask(1024), kBase);
+  FreeKept();
+  EXPECT_EQ(Ask(2048), kBase + kApart);
+  Free(kBase);
   Free(kBase + kApart);
-  EXPECT_EQ(Ask(2048), kBase + 2 * kApart);
-  Free(kBase + 2 * kApart);
-  EXPECT_FALSE(arena_.Owns(kBase));
-  EXPECT_FALSE(arena_.Owns(kBase + kApart + 1024));
+  EXPECT_FALSE(arena_.Owns(kBase + 1024));
+}
+
+TEST_F(StepArenaMemoryTest, HolesAreLeftAloneWhereAPlanWouldWasteThem) {
+  memory_.holes = {Bytes{512}, Bytes{512}, Bytes{1024}};
+  StepUntil(State::kServing);
+  EXPECT_THAT(Taken(), ElementsAre(Pair(3 * kApart, Bytes{1024 + 2048})));
+  EXPECT_EQ(arena_.facts().height, arena_.facts().bound);
+}
+
+TEST_F(StepArenaMemoryTest, WithoutMemoryInOnePieceHolesAreUsedAllTheSame) {
+  memory_.holes = {Bytes{512}, Bytes{512}, Bytes{1024}};
+  memory_.most = Bytes{2048};
+  StepUntil(State::kServing);
+  EXPECT_THAT(Taken(),
+              ElementsAre(Pair(0, Bytes{512}), Pair(2 * kApart, Bytes{1024}),
+                          Pair(3 * kApart, Bytes{2048})))
+      << "of the second hole nothing is used";
+  EXPECT_EQ(arena_.facts().bound, Bytes{1024 + 2048});
+  EXPECT_EQ(arena_.facts().height, Bytes{512 + 1024 + 2048});
+}
+
+TEST_F(StepArenaMemoryTest, HolesThatCannotGoBackAreNotLost) {
+  memory_.holes = {Bytes{512}, Bytes{512}, Bytes{1024}};
+  memory_.may_be_given_back = false;
+  StepUntil(State::kLeaving);
+  EXPECT_EQ(arena_.facts().reason, "holes cannot be given back now");
+  EXPECT_THAT(Taken(), SizeIs(4));
+  memory_.may_be_given_back = true;
+  arena_.BeginStep(true);
+  EXPECT_THAT(memory_.taken, IsEmpty());
 }
 
 TEST_F(StepArenaMemoryTest, WhatAPlanLeavesOfAHoleGoesBack) {
   memory_.holes = {Bytes{8192}};
   StepUntil(State::kServing);
-  EXPECT_THAT(Taken(), ElementsAre(Pair(kApart, Bytes{2048})));
-  EXPECT_EQ(arena_.facts().height, Bytes{2048});
+  EXPECT_THAT(Taken(), ElementsAre(Pair(kApart, Bytes{3072})));
+  EXPECT_EQ(arena_.facts().height, Bytes{3072});
   arena_.BeginStep(true);
-  EXPECT_EQ(Ask(1024), kBase + kApart) << "where the shorter one is";
-  Free(kBase + kApart);
+  EXPECT_EQ(Ask(1024), kBase + kApart + 2048) << "where the shorter one is";
+  Free(kBase + kApart + 2048);
+}
+
+// Its memory is the allocator's until the program frees it.
+TEST_F(StepArenaMemoryTest, WhatIsAliveWhenStepsBeginIsPlacedWithTheRest) {
+  StepUntil(State::kServing);
+  for (int i = 0; i < 5; ++i) Step();
+  EXPECT_EQ(kept_, kBase) << "where a larger one was that is over";
+  EXPECT_EQ(arena_.facts().carried, 0);
+  EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
+  EXPECT_EQ(arena_.facts().counts.planned, 6 * 3);
+  EXPECT_THAT(memory_.taken, SizeIs(1));
 }
 
 TEST_F(StepArenaMemoryTest, WhatIsAliveWhenStepsBeginLiesInTheEndOfAHole) {
-  memory_.holes = {Bytes{2048 + 1024}};
+  memory_.holes = {Bytes{3072 + 1024}};
+  memory_.most = Bytes{0};
+  memory_.carries = true;
+  more_ = Bytes{8192};  // with which there is no room for them all
   StepUntil(State::kServing);
-  EXPECT_EQ(kept_, kBase + 2048);
-  EXPECT_EQ(arena_.facts().carried, 1);
-  EXPECT_EQ(arena_.facts().carried_bytes, Bytes{512});
   for (int i = 0; i < 5; ++i) Step();
-  EXPECT_EQ(kept_, kBase + 2048);
-  EXPECT_THAT(Taken(), ElementsAre(Pair(0, Bytes{2048 + 1024})));
-  EXPECT_EQ(arena_.facts().counts.planned, 3 * 6);
-  EXPECT_EQ(arena_.facts().height, Bytes{2048});
+  EXPECT_EQ(kept_, kBase + 3072);
+  EXPECT_EQ(arena_.facts().carried, 2);
+  EXPECT_EQ(arena_.facts().carried_bytes, Bytes{512 + 8192});
+  EXPECT_THAT(Taken(), ElementsAre(Pair(0, Bytes{3072 + 1024}),
+                                   Pair(kApart, Bytes{8192})));
+  EXPECT_EQ(arena_.facts().height, Bytes{3072});
+  FreeKept();
   // Nobody has it who looks for any place.
-  EXPECT_EQ(arena_.AllocateAnywhere(Bytes{512}, 0), kBase + 1536);
-  Free(kBase + 1536);
-  EXPECT_EQ(arena_.AllocateAnywhere(Bytes{2560}, 0), nullptr);
+  EXPECT_EQ(arena_.AllocateAnywhere(Bytes{512}, 0), kBase + kApart + 7680);
+  EXPECT_EQ(arena_.AllocateAnywhere(Bytes{10240}, 0), nullptr);
 }
 
 TEST_F(StepArenaMemoryTest, SmallHolesAreForWhereNothingElseIs) {
-  memory_.holes = {Bytes{2048}};
+  memory_.holes = {Bytes{3072}};
   memory_.small_holes = {Bytes{512}, Bytes{1024}};
   StepUntil(State::kServing);
-  EXPECT_EQ(arena_.facts().size, Bytes{2048});
+  EXPECT_EQ(arena_.facts().size, Bytes{3072});
   for (int i = 0; i < 3; ++i) Step(4096);
   Free(std::exchange(kept_, nullptr));
   arena_.BeginStep(true);
   ASSERT_THAT(memory_.taken, IsEmpty());
-  memory_.has_any = false;
+  memory_.most = Bytes{0};
   memory_.holes = {Bytes{1024}};
   memory_.small_holes = {Bytes{512}, Bytes{2048}};
   StepUntil(State::kServing);
@@ -92,14 +134,14 @@ TEST_F(StepArenaMemoryTest, SmallHolesAreForWhereNothingElseIs) {
 }
 
 TEST_F(StepArenaMemoryTest, WithoutWhatIsLeftOfAHoleItStaysInThought) {
-  memory_.holes = {Bytes{512}, Bytes{8192}};
+  memory_.holes = {Bytes{8192}};
   memory_.may_be_shortened = false;
   ExpectToStayInThought("gone");
 }
 
 TEST_F(StepArenaMemoryTest, WithoutMemoryForTheRestItGivesTheHolesBack) {
   memory_.holes = {Bytes{1024}};
-  memory_.has_any = false;
+  memory_.most = Bytes{0};
   ExpectToStayInThought("no memory");
 }
 
@@ -110,20 +152,23 @@ TEST_F(StepArenaMemoryTest, HolesThatMayStillBeInUseAreGivenBack) {
 }
 
 TEST_F(StepArenaMemoryTest, WhatIsAliveWhenStepsBeginGetsARunOfItsOwn) {
+  memory_.holes = {Bytes{3072}};
+  memory_.most = Bytes{0};
   memory_.carries = true;
+  more_ = Bytes{8192};  // with which there is no room for them all
   StepUntil(State::kServing);
   const void* const carried = kept_;
   EXPECT_TRUE(arena_.Owns(carried));
-  EXPECT_EQ(arena_.facts().carried, 1);
-  EXPECT_EQ(arena_.facts().carried_bytes, Bytes{512});
+  EXPECT_EQ(arena_.facts().carried, 2);
+  EXPECT_EQ(arena_.facts().carried_bytes, Bytes{512 + 8192});
   for (int i = 0; i < 5; ++i) {
     Step();
     EXPECT_EQ(kept_, carried) << "it has that run in each step";
   }
-  EXPECT_THAT(memory_.taken, SizeIs(2));
-  EXPECT_EQ(arena_.facts().counts.planned, 3 * 6);
+  EXPECT_THAT(memory_.taken, SizeIs(3));
+  EXPECT_EQ(arena_.facts().counts.planned, 4 * 6);
   for (int i = 0; i < 3; ++i) Step(4096);
-  Free(std::exchange(kept_, nullptr));
+  FreeKept();
   arena_.BeginStep(true);
   EXPECT_THAT(memory_.taken, IsEmpty());
 }
@@ -134,6 +179,7 @@ TEST_F(StepArenaMemoryTest, WhereARequestHasNoRoomWhatNothingLiesInGoesBack) {
   ASSERT_THAT(Taken(), SizeIs(2));
   arena_.BeginStep(true);
   ASSERT_EQ(Ask(1024), kBase);
+  FreeKept();
   EXPECT_TRUE(arena_.GiveUpIdle());
   EXPECT_THAT(Taken(), ElementsAre(Pair(0, Bytes{1024})));
   EXPECT_TRUE(arena_.Owns(kBase));
@@ -155,6 +201,7 @@ TEST_F(StepArenaMemoryTest, WhatCannotGoBackAtOnceDoesWhenAStepBegins) {
   StepUntil(State::kServing);
   arena_.BeginStep(true);
   ASSERT_EQ(Ask(1024), kBase);
+  FreeKept();
   memory_.may_be_given_back = false;
   EXPECT_FALSE(arena_.GiveUpIdle());
   EXPECT_FALSE(arena_.Owns(kBase + kApart)) << "nothing is served from it";
@@ -167,7 +214,7 @@ TEST_F(StepArenaMemoryTest, WhatCannotGoBackAtOnceDoesWhenAStepBegins) {
 }
 
 TEST_F(StepArenaMemoryTest, WithoutMemoryItStaysInThought) {
-  memory_.has_any = false;
+  memory_.most = Bytes{0};
   ExpectToStayInThought("no memory");
 }
 

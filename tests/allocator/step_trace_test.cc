@@ -1,5 +1,7 @@
 #include "allocator/step_trace.h"
 
+#include <map>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -73,7 +75,8 @@ StepRequest Request(int64_t size, int64_t life, int stream = 0) {
 
 TEST(LayOutTest, WhatIsOverMakesRoomAndWhatStaysLongIsUnplaced) {
   auto layout = LayOut({Request(1000, 1), Request(700, StepRequest::kLong),
-                        Request(1024, 1), Request(10, 1)});
+                        Request(1024, 1), Request(10, 1)},
+                       Carried::kUnplaced);
   ASSERT_TRUE(layout.ok()) << layout.status();
   EXPECT_EQ(layout->bound, Bytes{1024});
   EXPECT_EQ(layout->plan.height(), Bytes{1024});
@@ -83,16 +86,64 @@ TEST(LayOutTest, WhatIsOverMakesRoomAndWhatStaysLongIsUnplaced) {
   EXPECT_EQ(layout->plan.slots()[2].offset, 0);
 }
 
-TEST(LayOutTest, WhatIsAliveWhenTheNextStepBeginsIsUnplaced) {
-  auto layout = LayOut({Request(512, 3), Request(1024, 1), Request(512, 2)});
+TEST(LayOutTest, WhatIsAliveWhenTheNextStepBeginsMayBeUnplaced) {
+  auto layout = LayOut({Request(512, 3), Request(1024, 1), Request(512, 2)},
+                       Carried::kUnplaced);
   ASSERT_TRUE(layout.ok()) << layout.status();
   EXPECT_EQ(layout->bound, Bytes{1536});
   EXPECT_EQ(layout->plan.height(), Bytes{1536});
   EXPECT_EQ(layout->plan.slots()[2].offset, kUnplaced);
 }
 
+TEST(LayOutTest, WhatIsAliveWhenTheNextStepBeginsMakesRoomInBetween) {
+  auto layout = LayOut({Request(512, 3), Request(1024, 1), Request(1024, 2)},
+                       Carried::kPlaced);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->bound, Bytes{1536});
+  EXPECT_EQ(layout->plan.height(), Bytes{1536});
+  EXPECT_EQ(layout->plan.slots()[1].offset, layout->plan.slots()[2].offset);
+}
+
+TEST(LayOutTest, WhatIsAliveForAWholeStepMakesNoRoom) {
+  auto layout = LayOut(
+      {Request(512, 1), Request(1024, 3), Request(2048, StepRequest::kLong)},
+      Carried::kPlaced);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(layout->bound, Bytes{1536});
+  EXPECT_EQ(layout->plan.height(), Bytes{1536});
+  EXPECT_EQ(layout->plan.slots()[2].offset, kUnplaced);
+}
+
+// Every two blocks at every instant of the second of three steps.
+TEST(LayOutTest, WhatIsThereAtOnceLiesApart) {
+  for (int seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    const int64_t count = 3 + random() % 20;
+    std::vector<StepRequest> step;
+    for (int64_t i = 0; i < count; ++i) {
+      step.push_back(Request(1 + random() % 3000, 1 + random() % count));
+    }
+    const auto layout = LayOut(step, Carried::kPlaced);
+    ASSERT_TRUE(layout.ok()) << layout.status();
+    for (int64_t now = count; now < 2 * count; ++now) {
+      std::map<int64_t, int64_t> taken;  // ends by begin
+      for (int64_t asked = 0; asked <= now; ++asked) {
+        if (asked + step[asked % count].life <= now) continue;
+        const ArenaPlan::Slot& slot = layout->plan.slots()[asked % count];
+        EXPECT_TRUE(taken.emplace(slot.offset, slot.end).second);
+      }
+      int64_t free = 0;
+      for (const auto& [begin, end] : taken) {
+        EXPECT_GE(begin, free) << "seed " << seed << ", instant " << now;
+        free = end;
+      }
+    }
+  }
+}
+
 TEST(LayOutTest, NothingLiesOverAWall) {
-  auto layout = LayOut({Request(1024, 2), Request(1024, 1)}, {512, 2048});
+  auto layout = LayOut({Request(1024, 2), Request(1024, 1)}, Carried::kPlaced,
+                       {512, 2048});
   ASSERT_TRUE(layout.ok()) << layout.status();
   EXPECT_EQ(layout->bound, Bytes{2048});
   EXPECT_EQ(layout->plan.slots()[0].offset, 1024);

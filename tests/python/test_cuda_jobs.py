@@ -36,6 +36,7 @@ JOBS = {
 # streak; it is served from step 27 on.
 STEADY = {
     "gpt": ("--size", "small", "--batch", "16", "--steps", "40"),
+    "resnet": ("--size", "full", "--batch", "64", "--steps", "60"),
     "unet": ("--size", "full", "--steps", "56"),
     "encdec": ("--size", "full", "--steps", "44"),
     "lstm": ("--size", "full", "--steps", "30"),
