@@ -66,7 +66,7 @@ class StepTrace {
 
 // What becomes of blocks that are alive when a step begins.
 enum class Carried {
-  kPlaced,  // they lie where others do, until a later instant of the next step
+  kPlaced,    // they lie among the others, at both ends of each step
   kUnplaced,  // their memory is the allocator's already
 };
 

@@ -1,7 +1,7 @@
 """Bytes that change without an op, behind the recorder, or with their storage."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -213,32 +213,35 @@ class Gathered:
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         self.gather()
-        y = ((x @ self.weight).sin() * x).tanh()
+        y = self.compute(x)
         self.release()
         y.register_hook(lambda _: self.gather())
         return y
+
+    def compute(self, x: torch.Tensor) -> torch.Tensor:
+        return ((x @ self.weight).sin() * x).tanh()
+
+
+def step_through(t: Trial, layers: Sequence[Gathered], step: int) -> None:
+    x = data(ROWS, WIDTH, seed=step)
+    for layer in layers:
+        x = layer(x)
+    torch.empty(1 << 22)
+    t.gradients(f"step {step}", x.exp().sum(), [layer.weight for layer in layers])
 
 
 def parameters_that_come_and_go(t: Trial) -> None:
     """Neither an op nor a version tells that their bytes are others."""
     layers = [Gathered(seed) for seed in range(3)]
     for step in range(4):
-        x = data(ROWS, WIDTH, seed=step)
-        for layer in layers:
-            x = layer(x)
-        torch.empty(1 << 22)
-        t.gradients(f"step {step}", x.exp().sum(), [layer.weight for layer in layers])
+        step_through(t, layers, step)
 
 
 class GatheredLinear(Gathered):
     """Nobody saves its product; what is saved it holds until its weight is gone."""
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        self.gather()
-        y = (x @ self.weight + 1).tanh()
-        self.release()
-        y.register_hook(lambda _: self.gather())
-        return y
+    def compute(self, x: torch.Tensor) -> torch.Tensor:
+        return (x @ self.weight + 1).tanh()
 
 
 def parameters_that_go_once_plans_are_followed(t: Trial) -> None:
@@ -247,11 +250,7 @@ def parameters_that_go_once_plans_are_followed(t: Trial) -> None:
     for step in range(24):
         for layer in layers:
             layer.stays = step < 12
-        x = data(ROWS, WIDTH, seed=step)
-        for layer in layers:
-            x = layer(x)
-        torch.empty(1 << 22)
-        t.gradients(f"step {step}", x.exp().sum(), [layer.weight for layer in layers])
+        step_through(t, layers, step)
         await_planner()
 
 
