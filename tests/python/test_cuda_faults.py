@@ -10,8 +10,9 @@ from cuda_faults import MANAGED, SAME, Fault, Faults, zygote
 
 LONG = bool(os.environ.get("EBBTIDE_LONG"))
 # In the first step streams are made and memory is pinned, in the other one a plan
-# is followed.
-STEPS = (0, 5)
+# is followed. None is needed for the first: behind it one that is searched for would
+# be most of the time.
+STEPS = {0: MANAGED | {"EBBTIDE_TEST_PLANS": "1"}, 5: MANAGED}
 ERRORS = (2, 304)  # no memory, and one of the operating system
 SAMPLE = 10  # calls of each step and error
 PARTS = 50 if LONG else 1  # every call is too much for one test
@@ -21,10 +22,11 @@ TOLD = ("AcceleratorError", "OutOfMemoryError")
 
 
 @pytest.fixture(scope="module")
-def both() -> Iterator[tuple[Faults, Faults]]:
-    """The training unmanaged and managed."""
+def both() -> Iterator[tuple[Faults, dict[int, Faults]]]:
+    """The training unmanaged and managed, for each of the steps."""
     with zygote() as process:
-        yield Faults(process, {}), Faults(process, MANAGED)
+        managed = {step: Faults(process, how) for step, how in STEPS.items()}
+        yield Faults(process, {}), managed
 
 
 def alike(plain: Faults, fault: Fault, site: str) -> set[tuple[str, ...]]:
@@ -81,9 +83,9 @@ def chosen(calls: list[str], step: int, error: int, part: int) -> Iterable[int]:
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_fault_that_passes(
-    both: tuple[Faults, Faults], step: int, error: int, part: int
+    both: tuple[Faults, dict[int, Faults]], step: int, error: int, part: int
 ) -> None:
-    plain, managed = both
+    plain, managed = both[0], both[1][step]
     calls = managed.calls(step)
     assert any("libebbtide" in site for site in calls), calls
     for call in chosen(calls, step, error, part):
@@ -93,13 +95,13 @@ def test_a_fault_that_passes(
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("step", STEPS)
 def test_a_fault_that_breaks_the_device(
-    both: tuple[Faults, Faults], step: int, part: int
+    both: tuple[Faults, dict[int, Faults]], step: int, part: int
 ) -> None:
     """The step ends as PyTorch ends it, whoever has made the call.
 
     Where that was us, PyTorch's next call says it: cuBLAS by a RuntimeError.
     """
-    plain, managed = both
+    plain, managed = both[0], both[1][step]
     calls = managed.calls(step)
     wanted = set()
     for function in ("cudaLaunchKernel", "cublasSgemm_v2"):
