@@ -18,6 +18,7 @@
 #include "allocator/torch_cuda_allocator.h"
 #include "allocator/torch_cuda_books.h"
 #include "allocator/torch_cuda_fill.h"
+#include "hooks/cuda_error.h"
 #include "hooks/cuda_tier.h"
 #include "hooks/guarded.h"
 #include "hooks/insist.h"
@@ -49,10 +50,6 @@ struct EventMark final : TimeMark {
 std::shared_ptr<const CudaEvent> EventOf(
     const std::shared_ptr<const TimeMark>& mark) {
   return {mark, &static_cast<const EventMark&>(*mark).event};
-}
-
-void Check(const absl::Status& status) {
-  TORCH_CHECK(status.ok(), "ebbtide: ", std::string(status.message()));
 }
 
 }  // namespace
@@ -181,9 +178,10 @@ void CudaDevice::SeeFree(const c10::Storage& storage) {
 void CudaDevice::Copy(void* to, const void* from, size_t bytes,
                       cudaMemcpyKind kind, const c10::Stream& stream) {
   const CudaScope scope(api_, stream.device_index());
-  Check(CudaStatus(api_,
-                   api_.memcpy_async(to, from, bytes, kind, Native(stream)),
-                   "cudaMemcpyAsync"));
+  CheckCall(
+      api_,
+      CudaStatus(api_, api_.memcpy_async(to, from, bytes, kind, Native(stream)),
+                 "cudaMemcpyAsync"));
 }
 
 c10::Storage CudaDevice::OnHost(const c10::Storage& bytes) {
@@ -195,8 +193,8 @@ c10::Storage CudaDevice::OnHost(const c10::Storage& bytes) {
   Copy(here.mutable_data(), bytes.data(), bytes.nbytes(),
        cudaMemcpyDeviceToHost, stream);
   const CudaScope scope(api_, stream.device_index());
-  Check(CudaStatus(api_, api_.stream_synchronize(Native(stream)),
-                   "cudaStreamSynchronize"));
+  CheckCall(api_, CudaStatus(api_, api_.stream_synchronize(Native(stream)),
+                             "cudaStreamSynchronize"));
   return here;
 }
 
@@ -247,9 +245,9 @@ void CudaDevice::Order(const c10::Stream& before, const c10::Stream& after) {
   if (before == after) return;
   const CudaScope scope(api_, before.device_index());
   auto event = events_[before.device_index()]->Take(CudaEvent::Use::kOrder);
-  Check(event.status());
-  Check(event->Record(Native(before)));
-  Check(event->OrderBefore(Native(after)));
+  CheckCall(api_, event.status());
+  CheckCall(api_, event->Record(Native(before)));
+  CheckCall(api_, event->OrderBefore(Native(after)));
 }
 
 void CudaDevice::KeepFor(const c10::Storage& storage,

@@ -7,6 +7,7 @@
 
 #include "allocator/allocation_kind.h"
 #include "allocator/host_limit.h"
+#include "hooks/cuda_error.h"
 #include "hooks/device.h"
 #include "hooks/insist.h"
 
@@ -187,16 +188,21 @@ void CudaTier::CancelRead(SpillSlot* slot) {
 
 absl::StatusOr<c10::Storage> CudaTier::FinishRead(SpillSlot* finished) {
   auto* const slot = static_cast<Slot*>(finished);
-  if (slot->back_ == nullptr || in_child_) {
-    const absl::Status started = StartRead(slot);
-    if (!started.ok()) return started;
-  }
+  if (in_child_) return StartRead(slot);  // which is refused
   const c10::DeviceGuard there = Enter(slot->device());
+  if (slot->back_ == nullptr) {
+    const absl::Status started = StartRead(slot);
+    if (!started.ok()) {
+      RaiseIfBroken(api_);
+      return started;
+    }
+  }
   const c10::Stream here = Device::Get().CurrentStream(slot->device());
   const absl::Status ordered =
       slot->lanes_.OrderAfter(Native(here), *slot->back_);
   if (!ordered.ok()) {
     slot->LetGoOfIncoming();
+    RaiseIfBroken(api_);
     return ordered;
   }
   if (here != *slot->allocated_on_) {
