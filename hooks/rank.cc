@@ -67,10 +67,14 @@ std::string FileOfRank(const std::string& path, std::optional<int> rank) {
   return ranked.string();
 }
 
-bool HasProcessesBeside(bool is_below) {
+int64_t FaultsOfChildren() {
   rusage of_children = {};
   getrusage(RUSAGE_CHILDREN, &of_children);
-  return is_below || of_children.ru_maxrss > 0;
+  return of_children.ru_minflt;
+}
+
+bool HasProcessesBeside(bool is_below, int64_t faults_before) {
+  return is_below || FaultsOfChildren() > faults_before;
 }
 
 }  // namespace ebbtide

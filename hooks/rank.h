@@ -3,6 +3,7 @@
 #ifndef EBBTIDE_HOOKS_RANK_H_
 #define EBBTIDE_HOOKS_RANK_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -18,10 +19,13 @@ std::optional<int> RankOfProcess();
 // everybody's.
 std::string FileOfRank(const std::string& path, std::optional<int> rank);
 
+// Grows with each process that this one has started and waited for.
+int64_t FaultsOfChildren();
+
 // Whether there are others that the job may train in: one that ebbtide was
 // started in before has started this one (`is_below`), or this one has waited
-// for others.
-bool HasProcessesBeside(bool is_below);
+// for others since FaultsOfChildren() was `faults_before`.
+bool HasProcessesBeside(bool is_below, int64_t faults_before);
 
 }  // namespace ebbtide
 

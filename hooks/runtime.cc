@@ -85,6 +85,7 @@ bool Runtime::WantsHooks() const {
 
 absl::Status Runtime::Start(const Settings& settings) {
   settings_ = settings;
+  faults_of_children_ = FaultsOfChildren();
   pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   books_.SetBound(settings.signatures);
   SetLeastManaged(Count(settings.min_bytes));

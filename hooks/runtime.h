@@ -284,9 +284,10 @@ class Runtime final : public TapeListener {
   RunReport report_;
   std::string off_because_;
   std::atomic<bool> may_leave_ = false;
-  bool is_started_ = false;   // something was to be managed, so far
-  bool has_trained_ = false;  // a pair has begun
-  bool is_quiet_ = false;     // a child of fork, as long as it does not train
+  int64_t faults_of_children_ = 0;  // at the start: torch 2.15 asks ldconfig
+  bool is_started_ = false;         // something was to be managed, so far
+  bool has_trained_ = false;        // a pair has begun
+  bool is_quiet_ = false;  // a child of fork, as long as it does not train
   std::atomic<bool> is_new_child_ = false;  // and may begin to
 
   std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one

@@ -86,7 +86,8 @@ void Runtime::OpenLog() {
 }
 
 bool Runtime::IsBystander() const {
-  return !has_trained_ && HasProcessesBeside(settings_.is_below);
+  return !has_trained_ &&
+         HasProcessesBeside(settings_.is_below, faults_of_children_);
 }
 
 void Runtime::Say(const std::string& line) const {

@@ -150,7 +150,7 @@ def is_for_another_torch(trial: Trial) -> None:
     with tempfile.TemporaryDirectory() as folder:
         _entry._LIBRARIES = Path(folder)
         (_entry._LIBRARIES / name).symlink_to(here)
-        (_entry._LIBRARIES / "torch_version").write_text("2.15.0\n")
+        (_entry._LIBRARIES / "torch_version").write_text("2.99.0\n")
         start("cuda=64MiB")
     trial.note("backend", torch.cuda.get_allocator_backend())
     library = ctypes.CDLL(str(here))
