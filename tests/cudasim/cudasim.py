@@ -14,7 +14,7 @@ from pathlib import Path
 SCHEDULES = ("eager", "ontime", "late", "race", "random")
 _SONAMES = (
     *("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcuda.so.1"),
-    "libcupti.so.13",
+    *("libnvidia-ml.so.1", "libcupti.so.13"),
 )
 _BUILT = Path(__file__).parents[2] / "build" / "release" / "tests" / "cudasim" / "lib"
 LIBRARIES = Path(os.environ.get("CUDASIM_LIB", _BUILT))

@@ -12,7 +12,7 @@ FACE = harness.ROOT / "tests" / "cudasim"
 LIBRARIES = harness.ROOT / "build" / "release" / "tests" / "cudasim" / "lib"
 SONAMES = (
     *("libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcuda.so.1"),
-    "libcupti.so.13",
+    *("libnvidia-ml.so.1", "libcupti.so.13"),
 )
 PRELOAD = ":".join(str(LIBRARIES / name) for name in SONAMES)
 # cuBLAS and cuBLASLt keep as little for themselves as they can.

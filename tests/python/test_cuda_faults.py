@@ -17,6 +17,7 @@ ERRORS = (2, 304)  # no memory, and one of the operating system
 SAMPLE = 10  # calls of each step and error
 PARTS = 50 if LONG else 1  # every call is too much for one test
 
+PRODUCTS = ("cublasSgemm_v2", "cublasGemmEx")  # of torch 2.11 and 2.15
 OUR_COPY = "cudaMemcpyAsync libebbtide"
 
 # What PyTorch says of a call that it makes in tight memory alone.
@@ -108,7 +109,7 @@ def test_a_fault_that_breaks_the_device(
     plain, managed = both[0], both[1][step]
     calls = managed.calls(step)
     wanted = set()
-    for function in ("cudaLaunchKernel", "cublasSgemm_v2"):
+    for function in ("cudaLaunchKernel", PRODUCTS):
         sites = [site.startswith(function) for site in plain.calls(step)]
         fault = Fault(step, sites.index(True), 719, breaks=True)
         wanted.add(plain.result(fault).outcome[0])

@@ -134,7 +134,7 @@ ActivityEnableCudaEventDeviceTimestamps ActivityEnableRuntimeApi ActivityFlushAl
 ActivityGetNextRecord ActivityGetNumDroppedRecords ActivityPopExternalCorrelationId
 ActivityPushExternalCorrelationId ActivityRegisterCallbacks
 ActivityRegisterTimestampCallback ActivitySetAttribute EnableCallback EnableDomain
-Finalize GetResultString GetVersion Subscribe Unsubscribe"""
+Finalize GetCallbackName GetResultString GetVersion Subscribe Unsubscribe"""
 
 
 def test_without_a_cupti_to_use_events_are_used(tmp_path: Path) -> None:
