@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 SIZE = 4 << 20
 MIB = 1 << 20
 # What a @ a may call, by PyTorch's version.
-PRODUCTS = ("cublasSgemm_v2", "cublasLtMatmul")
+PRODUCTS = ("cublasSgemm_v2", "cublasGemmEx", "cublasLtMatmul")
 
 
 def write(t: Tensor, byte: int) -> None:
