@@ -1,7 +1,7 @@
 // The stand-in of libnvidia-ml.so.1. Torch 2.15 asks it of each expandable
 // segment whether devices of other machines can reach it, without a look
-// whether there is such a library. None can, and whose processes use a device
-// is not known.
+// whether there is such a library. None can, and no process is known to use a
+// device.
 namespace {
 
 constexpr int kNotSupported = 3;
@@ -20,8 +20,10 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char*, void** device) {
 
 int nvmlDeviceGetGpuFabricInfoV(void*, void*) { return kNotSupported; }
 
-int nvmlDeviceGetComputeRunningProcesses(void*, unsigned*, void*) {
-  return kNotSupported;
+// Torch 2.11 does not survive a refusal.
+int nvmlDeviceGetComputeRunningProcesses(void*, unsigned* count, void*) {
+  *count = 0;
+  return 0;
 }
 
 int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) {
