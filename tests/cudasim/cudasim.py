@@ -5,10 +5,12 @@ that name. So loading the stand-ins first is all there is to it; with LD_PRELOAD
 they are there already. tests/cudasim/control.h says what each function does.
 """
 
+import atexit
 import ctypes
 import dataclasses
 import os
 import sys
+import time
 from pathlib import Path
 
 SCHEDULES = ("eager", "ontime", "late", "race", "random")
@@ -75,6 +77,18 @@ def _load() -> tuple[ctypes.CDLL, ctypes.CDLL]:
 
 
 runtime, cupti = _load()
+
+
+@atexit.register
+def _let_backward_end() -> None:
+    """Waits for the threads of devices, before the interpreter ends.
+
+    Since 2.15 a backward pass holds its caller's context, a Python object. Where
+    the thread of a device lets go of it last, it wants the GIL; if the interpreter
+    ends meanwhile, the process aborts, with and without ebbtide.
+    """
+    if "torch" in sys.modules and sys.modules["torch"].__version__ >= "2.15":
+        time.sleep(0.05)
 
 
 def stats() -> Stats:

@@ -241,10 +241,11 @@ def test_the_jobs_models_train_with_the_bits_of_the_cpu() -> None:
 
 
 # For each synchronization left out of an offloader, the schedules (with slow or
-# fast copies) whose bytes show it. Late and race with slow copies find all four.
+# fast copies) whose bytes show it, however large a workspace cuBLAS takes from the
+# allocator: where blocks lie decides what is written over. Late finds all four.
 CAUGHT: dict[str, set[str]] = {
     "right": set(),
-    "no_wait_produce": {"race slow", "random slow"},
+    "no_wait_produce": {"late fast", "random slow"},
     "no_record_stream": {"ontime slow", "late fast", "late slow", "race slow"},
     "no_d2h_wait": {"ontime slow", "late slow", "race slow"},
     "no_wait_h2d": {"ontime slow", "late fast", "late slow", "race slow"},
