@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "hooks/autograd_node.h"
 #include "hooks/busy.h"
-#include "hooks/node_pointer.h"
 #include "hooks/runtime.h"
 #include "hooks/saved_tensor.h"
 

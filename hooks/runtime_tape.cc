@@ -8,6 +8,7 @@
 
 #include "absl/hash/hash.h"
 #include "allocator/allocation_kind.h"
+#include "hooks/autograd_node.h"
 #include "hooks/device.h"
 #include "hooks/insist.h"
 #include "hooks/outside.h"
@@ -57,7 +58,7 @@ std::optional<TapeStorage::Writer> WriterOf(const at::Tensor& written) {
   const auto* view = torch::autograd::impl::get_view_autograd_meta(written);
   if (view == nullptr || !view->has_bw_view()) {
     return TapeStorage::Writer{.variable = written.unsafeGetTensorImpl(),
-                               .name = meta->grad_fn_->name()};
+                               .name = NameInErrors(*meta->grad_fn_)};
   }
   const at::Tensor& base = view->get_backward_view().base_;
   return TapeStorage::Writer{.variable = base.unsafeGetTensorImpl(),

@@ -12,6 +12,7 @@ namespace ebbtide {
 namespace {
 
 using torch::autograd::CreationMeta;
+using torch::autograd::Node;
 
 const char* Hint() {
   if (torch::autograd::AnomalyMode::is_enabled()) {
@@ -119,14 +120,17 @@ std::string SavedTensor::MakerOfModified() const {
     output = variable.output_nr();
   } else if (view_) {
     RaiseAsUnwritableView(*view_, maker, output);
-    if (!has_view_function_) return MadeBy("AsStridedBackward0", 0);
+    if (!has_view_function_) {
+      return MadeBy(kNamesForwardOps<Node> ? "AsStrided" : "AsStridedBackward0",
+                    0);
+    }
   } else if (tape_ != nullptr) {
     for (const auto& writer : tape_->storages[storage_].written) {
       if (writer.variable == identity_) return MadeBy(writer.name, 0);
     }
   }
   if (maker == nullptr) return "";
-  return MadeBy(maker->name(), output);
+  return MadeBy(NameInErrors(*maker), output);
 }
 
 void SavedTensor::CheckVersion() const {

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "hooks/node_pointer.h"
+#include "hooks/autograd_node.h"
 #include "hooks/tape.h"
 
 namespace ebbtide {

@@ -54,7 +54,8 @@ class Outcome:
     @property
     def lines(self) -> list[str]:
         """What was said by ebbtide, the closing line included."""
-        lines = self.errors.splitlines()
+        # Triton's nanobind may speak at the end, and does not end its last line.
+        lines = self.errors.replace("refleaks.html", "refleaks.html\n").splitlines()
         return [line for line in lines if line.startswith("ebbtide:")]
 
 
