@@ -74,6 +74,7 @@ def _open_core() -> None:
     if core.ebbtide_start(b"environment") == 0:
         mark.__dict__["core"] = core
         util.register_after_fork(mark, _finish_at_its_end)
+        _have_custom_ops_dispatched()
         if os.environ.get("EBBTIDE_WEIGHTS") == "1":
             _announce_addresses(core)
         if os.environ.get("EBBTIDE_RECORD"):
@@ -98,6 +99,21 @@ def _beside(name: str) -> types.ModuleType:
 def _finish_at_its_end(mark: types.ModuleType) -> None:
     """In a child of multiprocessing, which ends without exit handlers."""
     util.Finalize(None, mark.core.ebbtide_finish, exitpriority=-1000)
+
+
+def _have_custom_ops_dispatched() -> None:
+    """Leads calls of ops from Python through the dispatcher, as before torch 2.15.
+
+    2.15 calls their kernels beside it, where no observer sees that an op runs. What
+    such a kernel does is not to be run again, whatever ops it may consist of.
+    """
+    torch: Any = sys.modules["torch"]
+    enable = getattr(torch._ops.OpOverload, "_enable_pyobj_dispatch", None)
+    if enable is None:
+        return
+    for op in list(torch._library.custom_ops.OPDEFS.values()):
+        enable(op._opoverload, False)
+    torch._ops.OpOverload._enable_pyobj_dispatch = lambda *_, **__: None
 
 
 def _announce_addresses(core: ctypes.CDLL) -> None:

@@ -1,5 +1,6 @@
 """Programs for the traps: what scripts do that a memory manager can trip over."""
 
+import ctypes
 import gc
 import sys
 import threading
@@ -205,6 +206,25 @@ def ops_of_the_script_run_once(t: Trial) -> None:
         CALLS.append(1.0)
         t.gradients(f"step {step}", (h * h.sin()).sum(), [w])
     t.note("calls", len(CALLS))
+
+
+@torch.library.custom_op("ebbtide_test::tripled", mutates_args=())
+def tripled(x: Tensor) -> Tensor:
+    """Writes what no op shows, as a kernel of C or Triton does."""
+    out = x.clone()
+    count = out.numel()
+    memory = (ctypes.c_float * count).from_address(out.data_ptr())
+    memory[:] = [3.0 * value for value in memory]
+    return out
+
+
+def ops_with_kernels_of_their_own(t: Trial) -> None:
+    """Where gradients are on: the ops inside look like any others."""
+    w = leaf(ROWS, WIDTH)
+    for step in range(3):
+        y = w.tanh()
+        y = (tripled(y.detach()) * y).sin()
+        t.gradients(f"step {step}", y.sum(), [w])
 
 
 def idle_then_awake(t: Trial) -> None:
