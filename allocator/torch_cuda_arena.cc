@@ -284,14 +284,16 @@ void ArenaCudaAllocator::recordHistory(
                 .skipped = skipped});
 }
 
-#if TORCH_VERSION_MINOR >= 15
+#if TORCH_VERSION_MINOR >= 13
 std::shared_ptr<c10::GatheredContext> ArenaCudaAllocator::getContextForPointer(
     const void* block) {
   DeviceArena* const arena = ArenaOf(block);
   return arena == nullptr ? inner().getContextForPointer(block)
                           : arena->ContextOf(block);
 }
+#endif
 
+#if TORCH_VERSION_MINOR >= 15
 void ArenaCudaAllocator::annotateMemory(const void* block,
                                         const std::string& what) {
   if (!Owns(block)) inner().annotateMemory(block, what);

@@ -181,7 +181,7 @@ class ForwardingCudaAllocator : public native::CUDAAllocator {
     inner_.attachAllocatorTraceTracker(std::move(tracker));
   }
 
-#if TORCH_VERSION_MINOR >= 15
+#if TORCH_VERSION_MINOR >= 13
   c10::DataPtr allocateWithAddress(size_t size, void* address) override {
     return inner_.allocateWithAddress(size, address);
   }
@@ -195,13 +195,16 @@ class ForwardingCudaAllocator : public native::CUDAAllocator {
       const void* block) override {
     return inner_.getContextForPointer(block);
   }
-  bool supportsUserMetadata() override { return inner_.supportsUserMetadata(); }
-  void annotateMemory(const void* block, const std::string& what) override {
-    inner_.annotateMemory(block, what);
-  }
   void attachOomRejectionObserver(
       native::OomRejectionObserver observer) override {
     inner_.attachOomRejectionObserver(std::move(observer));
+  }
+#endif
+
+#if TORCH_VERSION_MINOR >= 15
+  bool supportsUserMetadata() override { return inner_.supportsUserMetadata(); }
+  void annotateMemory(const void* block, const std::string& what) override {
+    inner_.annotateMemory(block, what);
   }
 #endif
 

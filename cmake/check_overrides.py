@@ -1,12 +1,13 @@
 """Names the virtuals of a C++ class and its bases that a class of ours forgets.
 
-    check_overrides.py OURS CLASS HEADER:CLASS...
+    check_overrides.py MINOR OURS CLASS HEADER:CLASS...
 
-OURS is the file with our CLASS; the rest are the classes whose virtuals it must
-override, each with the header that defines it. Prints what is missing, one per line,
-and exits 1. It reads text, not C++: enough for headers that declare one member per
-declaration, and it fails where it finds a class without virtuals, so that a changed
-header cannot pass unread.
+MINOR is the minor version of torch, OURS the file with our CLASS; the rest are the
+classes whose virtuals it must override, each with the header that defines it. What
+OURS has for later versions (#if TORCH_VERSION_MINOR >= N) does not count. Prints what
+is missing, one per line, and exits 1. It reads text, not C++: enough for headers that
+declare one member per declaration, and it fails where it finds a class without
+virtuals, so that a changed header cannot pass unread.
 """
 
 import re
@@ -28,6 +29,16 @@ def body(text: str, name: str, path: Path) -> str:
     return text[found.end() : end - 1]
 
 
+def compiled(text: str, minor: int) -> str:
+    """Without what stands for later versions of torch than 2.`minor`."""
+
+    def kept(guarded: re.Match[str]) -> str:
+        return guarded[2] if minor >= int(guarded[1]) else ""
+
+    guard = r"^#if TORCH_VERSION_MINOR >= (\d+)\n(.*?)^#endif"
+    return re.sub(guard, kept, text, flags=re.DOTALL | re.MULTILINE)
+
+
 def members(declarations: str) -> set[str]:
     """Names of the functions that are declared virtual, without destructors."""
     pattern = r"\bvirtual\b[^;{}()]*?([~\w]+)\s*\("
@@ -43,8 +54,9 @@ def overridden(declarations: str) -> set[str]:
 
 
 def main(arguments: list[str]) -> int:
-    ours, name, *theirs = arguments
-    mine = overridden(body(Path(ours).read_text(), name, Path(ours)))
+    minor, ours, name, *theirs = arguments
+    text = compiled(Path(ours).read_text(), int(minor))
+    mine = overridden(body(text, name, Path(ours)))
     missing = []
     for source in theirs:
         header, _, base = source.rpartition(":")

@@ -95,16 +95,18 @@ class MockAllocator : public native::CUDAAllocator {
               (override));
   MOCK_METHOD(void, attachAllocatorTraceTracker,
               (native::AllocatorTraceTracker), (override));
-#if TORCH_VERSION_MINOR >= 15
+#if TORCH_VERSION_MINOR >= 13
   MOCK_METHOD(c10::DataPtr, allocateWithAddress, (size_t, void*), (override));
   MOCK_METHOD(void, markCaptureBegin, (DeviceIndex), (override));
   MOCK_METHOD(void, markCaptureEnd, (DeviceIndex), (override));
   MOCK_METHOD(std::shared_ptr<c10::GatheredContext>, getContextForPointer,
               (const void*), (override));
+  MOCK_METHOD(void, attachOomRejectionObserver, (native::OomRejectionObserver),
+              (override));
+#endif
+#if TORCH_VERSION_MINOR >= 15
   MOCK_METHOD(bool, supportsUserMetadata, (), (override));
   MOCK_METHOD(void, annotateMemory, (const void*, const std::string&),
-              (override));
-  MOCK_METHOD(void, attachOomRejectionObserver, (native::OomRejectionObserver),
               (override));
 #endif
 };
@@ -301,8 +303,8 @@ TEST_F(ForwardTest, ObserversAreTheInnerOnes) {
   EXPECT_EQ(traced, 2);
 }
 
-#if TORCH_VERSION_MINOR >= 15
-TEST_F(ForwardTest, WhatCameWith215IsTheInnerOne) {
+#if TORCH_VERSION_MINOR >= 13
+TEST_F(ForwardTest, WhatCameWith213IsTheInnerOne) {
   EXPECT_CALL(inner_, allocateWithAddress(3, block_))
       .WillOnce(Return(testing::ByMove(c10::DataPtr(block_, c10::kCPU))));
   EXPECT_EQ(outer_.allocateWithAddress(3, block_).get(), block_);
@@ -313,10 +315,6 @@ TEST_F(ForwardTest, WhatCameWith215IsTheInnerOne) {
   const auto context = std::make_shared<c10::GatheredContext>();
   EXPECT_CALL(inner_, getContextForPointer(block_)).WillOnce(Return(context));
   EXPECT_EQ(outer_.getContextForPointer(block_), context);
-  EXPECT_CALL(inner_, supportsUserMetadata()).WillOnce(Return(true));
-  EXPECT_TRUE(outer_.supportsUserMetadata());
-  EXPECT_CALL(inner_, annotateMemory(block_, "m"));
-  outer_.annotateMemory(block_, "m");
   int64_t told = 0;
   EXPECT_CALL(inner_, attachOomRejectionObserver(testing::_))
       .WillOnce([](native::OomRejectionObserver observer) {
@@ -325,6 +323,15 @@ TEST_F(ForwardTest, WhatCameWith215IsTheInnerOne) {
   outer_.attachOomRejectionObserver(
       [&](int64_t device, size_t, size_t, size_t) { told = device; });
   EXPECT_EQ(told, kDevice);
+}
+#endif
+
+#if TORCH_VERSION_MINOR >= 15
+TEST_F(ForwardTest, WhatCameWith215IsTheInnerOne) {
+  EXPECT_CALL(inner_, supportsUserMetadata()).WillOnce(Return(true));
+  EXPECT_TRUE(outer_.supportsUserMetadata());
+  EXPECT_CALL(inner_, annotateMemory(block_, "m"));
+  outer_.annotateMemory(block_, "m");
 }
 #endif
 

@@ -28,7 +28,7 @@ def check(
 ) -> subprocess.CompletedProcess[str]:
     (folder / "base.h").write_text(HEADER)
     (folder / "ours.h").write_text(ours)
-    command = [SCRIPT, folder / "ours.h", "Ours", f"{folder / 'base.h'}:{base}"]
+    command = [SCRIPT, "13", folder / "ours.h", "Ours", f"{folder / 'base.h'}:{base}"]
     return subprocess.run(
         [sys.executable, *map(str, command)],
         capture_output=True,
@@ -59,6 +59,24 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "Ours does not override Base::second" in done.stderr
     assert "first" not in done.stderr
+
+
+@pytest.mark.parametrize(("least", "status"), [(11, 0), (13, 0), (15, 1)])
+def test_what_is_for_later_versions_does_not_count(
+    tmp_path: Path, least: int, status: int
+) -> None:
+    """With torch 2.13 functions were not forwarded that it has, too."""
+    done = check(
+        tmp_path,
+        "class Ours : public Base {\n"
+        "  int first(size_t size) override { return 1; }\n"
+        f"#if TORCH_VERSION_MINOR >= {least}\n"
+        "  std::pair<int, int> second(std::function<bool(int)> f) const override;\n"
+        "#endif\n"
+        "};\n",
+    )
+    assert done.returncode == status
+    assert ("Base::second" in done.stderr) == (status == 1)
 
 
 @pytest.mark.parametrize("base", ["Nothing", "third"])
