@@ -83,11 +83,13 @@ runtime, cupti = _load()
 def _let_backward_end() -> None:
     """Waits for the threads of devices, before the interpreter ends.
 
-    Since 2.15 a backward pass holds its caller's context, a Python object. Where
-    the thread of a device lets go of it last, it wants the GIL; if the interpreter
-    ends meanwhile, the process aborts, with and without ebbtide.
+    Behind torch 2.11 a backward pass holds its caller's context, a Python object.
+    Where the thread of a device lets go of it last, it wants the GIL; if the
+    interpreter ends meanwhile, the process aborts, with and without ebbtide.
     """
-    if "torch" in sys.modules and sys.modules["torch"].__version__ >= "2.15":
+    if "torch" in sys.modules and hasattr(
+        sys.modules["torch"]._C, "_remove_obj_from_tls"
+    ):
         time.sleep(0.05)
 
 
