@@ -87,9 +87,8 @@ def _let_backward_end() -> None:
     Where the thread of a device lets go of it last, it wants the GIL; if the
     interpreter ends meanwhile, the process aborts, with and without ebbtide.
     """
-    if "torch" in sys.modules and hasattr(
-        sys.modules["torch"]._C, "_remove_obj_from_tls"
-    ):
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch._C, "_remove_obj_from_tls"):
         time.sleep(0.05)
 
 
