@@ -1,6 +1,7 @@
 """PyTorch's own CUDA code on the simulated device (tests/cudasim)."""
 
 import json
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -265,6 +266,8 @@ NAMED = {
 def test_each_missing_synchronization_of_an_offloader_is_caught() -> None:
     table = simulated("offload")
     assert table.keys() == CAUGHT.keys()
+    if version("torch").startswith("2.11."):  # with its own size of workspace
+        assert "race slow" in table["no_wait_produce"]["wrong"]
     for variant, row in table.items():
         wrong = set(row["wrong"])
         assert wrong >= CAUGHT[variant], variant
