@@ -92,6 +92,23 @@ def _let_backward_end() -> None:
         time.sleep(0.05)
 
 
+def _run_what_is_queued() -> None:
+    """A wait behind the interpreter's end must find nothing that torch computes.
+
+    Work on a device needs nothing of the host; what Exact queues needs torch's
+    static objects, and those end before the libraries that still wait then.
+    """
+    count, current = ctypes.c_int(), ctypes.c_int()
+    runtime.cudasim_aside_begin()
+    runtime.cudaGetDeviceCount(ctypes.byref(count))
+    runtime.cudaGetDevice(ctypes.byref(current))
+    for device in range(count.value):
+        runtime.cudaSetDevice(device)
+        runtime.cudaDeviceSynchronize()
+    runtime.cudaSetDevice(current)
+    runtime.cudasim_aside_end()
+
+
 def stats() -> Stats:
     fields = dataclasses.fields(Stats)
     values = (ctypes.c_uint64 * len(fields))()
@@ -242,6 +259,7 @@ class Exact:
         self._library = ctypes.CDLL(str(LIBRARIES / "libcudasim_exact.so"))
         self._library.cudasim_exact_ops.restype = ctypes.c_uint64
         self._library.cudasim_exact_install()
+        atexit.register(_run_what_is_queued)
 
     def watch_blocks(self) -> None:
         """Reports what torch's allocator takes and frees; needs a first tensor."""

@@ -14,7 +14,7 @@ CASES = {
     "plain": 4,
     "retained_graph": 8,
     "checkpointed": 4,
-    "second_derivative": 2,
+    "second_derivative": 6,
     "two_devices": 2,
     "captured_graph": 2,
     "out_of_memory": 4,
@@ -29,6 +29,14 @@ def process() -> Iterator[Zygote]:
         yield zygote
 
 
+def within(budget: int, host_budget: int) -> dict[str, str]:
+    return {
+        "EBBTIDE_BUDGET": f"{budget}B",
+        "EBBTIDE_HOST_BUDGET": f"{host_budget}B",
+        "EBBTIDE_MIN_BYTES": "16KiB",
+    }
+
+
 def run(
     process: Zygote,
     name: str,
@@ -38,11 +46,7 @@ def run(
 ) -> Outcome:
     environment = {"RANDOM_SCHEDULE": schedule}
     if budget:
-        environment |= {
-            "EBBTIDE_BUDGET": f"{budget}B",
-            "EBBTIDE_HOST_BUDGET": f"{host_budget}B",
-            "EBBTIDE_MIN_BYTES": "16KiB",
-        }
+        environment |= within(budget, host_budget)
     done = process.run(f"cuda_cases.{name}", environment, seconds=60)
     assert done.exit == 0, done.errors
     check_left(done, f"{name}, {schedule}", host_budget)
@@ -85,6 +89,18 @@ def test_it_rests_only_where_one_more_segment_has_room(
         assert managed.notes == plain.notes, managed.lines
         assert (managed.report["rests"] > 0) == rests, (more, managed.lines)
         memory = managed.work["memory"]  # which may be cut up otherwise
+
+
+@pytest.mark.parametrize("more", [{}, within(6 << 20, HOST_BUDGET)])
+def test_an_error_of_the_script_ends_it_as_ever(
+    process: Zygote, more: dict[str, str]
+) -> None:
+    """Crashed where our end waited for work whose oneDNN was gone."""
+    environment = {"RANDOM_SCHEDULE": "late"} | more
+    done = process.run("cuda_cases.ends_in_an_error", environment, seconds=60)
+    assert done.exit == 70, (done.exit, done.errors)
+    assert "RuntimeError: of the script" in done.errors
+    assert any(", 12 steps; recomputed " in line for line in done.lines) == bool(more)
 
 
 def test_a_full_slab_has_room_again_in_the_next_step(process: Zygote) -> None:

@@ -143,15 +143,27 @@ def checkpointed(t: Trial) -> None:
 
 @on_device
 def second_derivative(t: Trial) -> None:
-    """A penalty on gradients, whose own graph is differentiated."""
-    model, x = chain(), rows().requires_grad_()
+    """A penalty on gradients, whose own graph is differentiated, and kept whole.
+
+    So the layers behind the penalty are where room can be made.
+    """
+    model, x = chain(2 * DEPTH), rows().requires_grad_()
 
     def loss() -> Tensor:
-        out = model(x)
-        (grad,) = torch.autograd.grad(out.sum(), x, create_graph=True)
-        return out.square().mean() + grad.square().sum()
+        h = model[:DEPTH](x)
+        (grad,) = torch.autograd.grad(h.sum(), x, create_graph=True)
+        return model[DEPTH:](h).square().mean() + grad.square().sum()
 
     trained(t, model, loss)
+
+
+@on_device
+def ends_in_an_error(_t: Trial) -> None:
+    """What is queued for the device then has not been waited for."""
+    model, x = chain(), rows()
+    for _ in range(12):
+        model(x).square().mean().backward()
+    raise RuntimeError("of the script")
 
 
 @on_device
