@@ -22,6 +22,7 @@
 #include "hooks/rank.h"
 #include "hooks/run_log.h"
 #include "hooks/runtime.h"
+#include "hooks/runtime_lock.h"
 #include "hooks/settings.h"
 
 namespace {
@@ -106,6 +107,12 @@ __attribute__((visibility("default"))) int ebbtide_start(const char* origin) {
   } catch (const std::exception& error) {
     return Refuse(error.what());
   }
+}
+
+// Steps aside for good; `why` is said in one line.
+__attribute__((visibility("default"))) void ebbtide_turn_off(const char* why) {
+  const ebbtide::RuntimeLock lock;
+  ebbtide::Runtime::Global().TurnOff(why);
 }
 
 // The end of a process that ends without its exit handlers, as children of fork

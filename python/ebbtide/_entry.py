@@ -41,7 +41,7 @@ def start() -> None:
         if wanted(os.environ):
             _open_core()
     except Exception as error:  # an exception here would end `import torch`
-        _say_off(f"{type(error).__name__}: {error}")
+        _say_off(_text_of(error))
 
 
 def running_core() -> ctypes.CDLL | None:
@@ -74,15 +74,21 @@ def _open_core() -> None:
     if core.ebbtide_start(b"environment") == 0:
         mark.__dict__["core"] = core
         util.register_after_fork(mark, _finish_at_its_end)
-        _have_custom_ops_dispatched()
-        if os.environ.get("EBBTIDE_WEIGHTS") == "1":
-            _announce_addresses(core)
-        if os.environ.get("EBBTIDE_RECORD"):
-            _beside("_layers").start(core, _say)
-        if os.environ.get("EBBTIDE_COMPILE") == "1" and os.environ.get(
-            "EBBTIDE_BUDGET"
-        ):
-            _beside("_compile").start(core, _say)
+        try:
+            _assist(core)
+        except Exception as error:  # without it bits or lines would be wrong
+            core.ebbtide_turn_off(_text_of(error).encode())
+
+
+def _assist(core: ctypes.CDLL) -> None:
+    """What a core that has started needs to be done in Python."""
+    _have_custom_ops_dispatched()
+    if os.environ.get("EBBTIDE_WEIGHTS") == "1":
+        _announce_addresses(core)
+    if os.environ.get("EBBTIDE_RECORD"):
+        _beside("_layers").start(core, _say)
+    if os.environ.get("EBBTIDE_COMPILE") == "1" and os.environ.get("EBBTIDE_BUDGET"):
+        _beside("_compile").start(core, _say)
 
 
 def _beside(name: str) -> types.ModuleType:
@@ -248,10 +254,14 @@ def _minor(version: str) -> str:
     return ".".join(version.split("+")[0].split(".")[:2])
 
 
+def _text_of(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 def _say_off(why: str) -> None:
     # The preload library looks whether anybody has said so already.
     os.environ["EBBTIDE_LOADED_PID"] = str(os.getpid())
-    _say("off: " + " ".join(why.split()))
+    _say("off: " + why)
 
 
 def _say(line: str) -> None:

@@ -1,5 +1,6 @@
 """The entry point: silent unless asked for, and never in the program's way."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -104,6 +105,25 @@ def test_a_core_that_cannot_be_opened_is_one_line(package_copy: Path) -> None:
     assert output == "imported 2.0\n"
     assert len(errors) == 1
     assert errors[0].startswith("ebbtide: off: ")
+
+
+def test_a_core_whose_help_fails_steps_aside(
+    package_copy: Path, tmp_path: Path
+) -> None:
+    """It was said to be off, and managed all the same."""
+    (package_copy / "_layers.py").unlink()
+    report = tmp_path / "report.json"
+    output, errors = import_with(
+        package_copy,
+        EBBTIDE_BUDGET="1GiB",
+        EBBTIDE_RECORD=str(tmp_path / "run.trace"),
+        EBBTIDE_REPORT=str(report),
+    )
+    assert output == "imported 2.0\n"
+    said = [line for line in errors if "off:" in line]
+    assert len(said) == 1, errors
+    assert re.match(r"ebbtide: off: FileNotFoundError: .*_layers\.py", said[0])
+    assert json.loads(report.read_text())["state"] == "off"
 
 
 def this_is() -> str:
