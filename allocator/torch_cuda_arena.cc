@@ -284,7 +284,7 @@ void ArenaCudaAllocator::recordHistory(
                 .skipped = skipped});
 }
 
-#if TORCH_VERSION_MINOR >= 13
+#if TORCH_VERSION_MINOR >= 12
 std::shared_ptr<c10::GatheredContext> ArenaCudaAllocator::getContextForPointer(
     const void* block) {
   DeviceArena* const arena = ArenaOf(block);
@@ -293,7 +293,7 @@ std::shared_ptr<c10::GatheredContext> ArenaCudaAllocator::getContextForPointer(
 }
 #endif
 
-#if TORCH_VERSION_MINOR >= 15
+#if TORCH_VERSION_MINOR >= 14
 void ArenaCudaAllocator::annotateMemory(const void* block,
                                         const std::string& what) {
   if (!Owns(block)) inner().annotateMemory(block, what);

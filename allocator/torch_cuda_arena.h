@@ -81,11 +81,11 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   void recordHistory(bool enabled, native::CreateContextFn recorder,
                      size_t max_entries, native::RecordContext when, bool clear,
                      const std::vector<std::string>& skipped) override;
-#if TORCH_VERSION_MINOR >= 13
+#if TORCH_VERSION_MINOR >= 12
   std::shared_ptr<c10::GatheredContext> getContextForPointer(
       const void* block) override;
 #endif
-#if TORCH_VERSION_MINOR >= 15
+#if TORCH_VERSION_MINOR >= 14
   void annotateMemory(const void* block, const std::string& what) override;
 #endif
 

@@ -181,16 +181,7 @@ class ForwardingCudaAllocator : public native::CUDAAllocator {
     inner_.attachAllocatorTraceTracker(std::move(tracker));
   }
 
-#if TORCH_VERSION_MINOR >= 13
-  c10::DataPtr allocateWithAddress(size_t size, void* address) override {
-    return inner_.allocateWithAddress(size, address);
-  }
-  void markCaptureBegin(c10::DeviceIndex device) override {
-    inner_.markCaptureBegin(device);
-  }
-  void markCaptureEnd(c10::DeviceIndex device) override {
-    inner_.markCaptureEnd(device);
-  }
+#if TORCH_VERSION_MINOR >= 12
   std::shared_ptr<c10::GatheredContext> getContextForPointer(
       const void* block) override {
     return inner_.getContextForPointer(block);
@@ -201,7 +192,19 @@ class ForwardingCudaAllocator : public native::CUDAAllocator {
   }
 #endif
 
-#if TORCH_VERSION_MINOR >= 15
+#if TORCH_VERSION_MINOR >= 13
+  c10::DataPtr allocateWithAddress(size_t size, void* address) override {
+    return inner_.allocateWithAddress(size, address);
+  }
+  void markCaptureBegin(c10::DeviceIndex device) override {
+    inner_.markCaptureBegin(device);
+  }
+  void markCaptureEnd(c10::DeviceIndex device) override {
+    inner_.markCaptureEnd(device);
+  }
+#endif
+
+#if TORCH_VERSION_MINOR >= 14
   bool supportsUserMetadata() override { return inner_.supportsUserMetadata(); }
   void annotateMemory(const void* block, const std::string& what) override {
     inner_.annotateMemory(block, what);

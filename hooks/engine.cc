@@ -72,7 +72,7 @@ class DelegatingEngine final : public Engine {
     return std::make_unique<SavedTensor>(*position);
   }
 
-#if TORCH_VERSION_MINOR >= 15
+#if TORCH_VERSION_MINOR >= 14
   std::vector<std::unique_ptr<torch::autograd::NodeCreationHook>>
   get_node_creation_hooks() override {
     return inner_.get_node_creation_hooks();

@@ -95,16 +95,18 @@ class MockAllocator : public native::CUDAAllocator {
               (override));
   MOCK_METHOD(void, attachAllocatorTraceTracker,
               (native::AllocatorTraceTracker), (override));
-#if TORCH_VERSION_MINOR >= 13
-  MOCK_METHOD(c10::DataPtr, allocateWithAddress, (size_t, void*), (override));
-  MOCK_METHOD(void, markCaptureBegin, (DeviceIndex), (override));
-  MOCK_METHOD(void, markCaptureEnd, (DeviceIndex), (override));
+#if TORCH_VERSION_MINOR >= 12
   MOCK_METHOD(std::shared_ptr<c10::GatheredContext>, getContextForPointer,
               (const void*), (override));
   MOCK_METHOD(void, attachOomRejectionObserver, (native::OomRejectionObserver),
               (override));
 #endif
-#if TORCH_VERSION_MINOR >= 15
+#if TORCH_VERSION_MINOR >= 13
+  MOCK_METHOD(c10::DataPtr, allocateWithAddress, (size_t, void*), (override));
+  MOCK_METHOD(void, markCaptureBegin, (DeviceIndex), (override));
+  MOCK_METHOD(void, markCaptureEnd, (DeviceIndex), (override));
+#endif
+#if TORCH_VERSION_MINOR >= 14
   MOCK_METHOD(bool, supportsUserMetadata, (), (override));
   MOCK_METHOD(void, annotateMemory, (const void*, const std::string&),
               (override));
@@ -303,15 +305,8 @@ TEST_F(ForwardTest, ObserversAreTheInnerOnes) {
   EXPECT_EQ(traced, 2);
 }
 
-#if TORCH_VERSION_MINOR >= 13
-TEST_F(ForwardTest, WhatCameWith213IsTheInnerOne) {
-  EXPECT_CALL(inner_, allocateWithAddress(3, block_))
-      .WillOnce(Return(testing::ByMove(c10::DataPtr(block_, c10::kCPU))));
-  EXPECT_EQ(outer_.allocateWithAddress(3, block_).get(), block_);
-  EXPECT_CALL(inner_, markCaptureBegin(kDevice));
-  outer_.markCaptureBegin(kDevice);
-  EXPECT_CALL(inner_, markCaptureEnd(kDevice));
-  outer_.markCaptureEnd(kDevice);
+#if TORCH_VERSION_MINOR >= 12
+TEST_F(ForwardTest, WhatCameWith212IsTheInnerOne) {
   const auto context = std::make_shared<c10::GatheredContext>();
   EXPECT_CALL(inner_, getContextForPointer(block_)).WillOnce(Return(context));
   EXPECT_EQ(outer_.getContextForPointer(block_), context);
@@ -326,8 +321,20 @@ TEST_F(ForwardTest, WhatCameWith213IsTheInnerOne) {
 }
 #endif
 
-#if TORCH_VERSION_MINOR >= 15
-TEST_F(ForwardTest, WhatCameWith215IsTheInnerOne) {
+#if TORCH_VERSION_MINOR >= 13
+TEST_F(ForwardTest, WhatCameWith213IsTheInnerOne) {
+  EXPECT_CALL(inner_, allocateWithAddress(3, block_))
+      .WillOnce(Return(testing::ByMove(c10::DataPtr(block_, c10::kCPU))));
+  EXPECT_EQ(outer_.allocateWithAddress(3, block_).get(), block_);
+  EXPECT_CALL(inner_, markCaptureBegin(kDevice));
+  outer_.markCaptureBegin(kDevice);
+  EXPECT_CALL(inner_, markCaptureEnd(kDevice));
+  outer_.markCaptureEnd(kDevice);
+}
+#endif
+
+#if TORCH_VERSION_MINOR >= 14
+TEST_F(ForwardTest, WhatCameWith214IsTheInnerOne) {
   EXPECT_CALL(inner_, supportsUserMetadata()).WillOnce(Return(true));
   EXPECT_TRUE(outer_.supportsUserMetadata());
   EXPECT_CALL(inner_, annotateMemory(block_, "m"));
