@@ -1,8 +1,8 @@
 """What a budget does to the trainers people use: peaks, times, and the same numbers.
 
 Each program of tests/python/trainers runs by itself, by itself with its memory
-counted, and with room for half of what it saves. The time is that of the whole
-program less what it takes to start it, least of N by turns.
+counted, and with room for half of what it saves. The time is what a long run takes
+more than a short one, each the least of N by turns.
 """
 
 import dataclasses
@@ -19,6 +19,7 @@ import harness
 
 FOLDER = harness.ROOT / "tests" / "python" / "trainers"
 SEED = 1
+STEPS = (8, 32)  # of a short and a long run
 
 # What the table calls it, the program, and its options.
 TRAINERS = {
@@ -76,25 +77,36 @@ def budget_for(counted: Done) -> int:
     return int(counted.report["peak"] - counted.report["peak_activations"] // 2)
 
 
+def seconds_more(runs: Sequence[tuple[Done, Done]]) -> float:
+    """What the long ones take more than the short ones."""
+    return min(long.seconds for _, long in runs) - min(
+        short.seconds for short, _ in runs
+    )
+
+
 def measure(name: str, rounds: int) -> dict[str, Any]:
     words = TRAINERS[name]
     counted = execute(words, EBBTIDE_RECORD="/dev/null")
     budget = budget_for(counted)
-    empty = min(execute(words, "--steps", "1").seconds for _ in range(rounds))
-    plain, managed = [], []
+    plain: list[tuple[Done, Done]] = []
+    managed: list[tuple[Done, Done]] = []
     for _ in range(rounds):
-        plain.append(execute(words))
-        managed.append(execute(words, EBBTIDE_BUDGET=f"{budget}B"))
-    bare = min(done.seconds for done in plain) - empty
-    held = min(done.seconds for done in managed) - empty
+        for runs, text in ((plain, ""), (managed, f"{budget}B")):
+            short, long = (
+                execute(words, "--steps", str(steps), EBBTIDE_BUDGET=text)
+                for steps in STEPS
+            )
+            runs.append((short, long))
     return {
         "trainer": name,
         "peak_before": counted.report["peak"],
-        "peak_after": max(done.report["peak"] for done in managed),
+        "peak_after": max(done.report["peak"] for pair in managed for done in pair),
         "budget": budget,
-        "ratio": held / bare if bare > 0 else 0.0,
+        "ratio": seconds_more(managed) / seconds_more(plain),
         "identical": all(
-            done.printed == plain[0].printed for done in (*plain, *managed, counted)
+            done.printed == control.printed
+            for pair in (*plain, *managed)
+            for done, control in zip(pair, plain[0], strict=True)
         ),
     }
 
