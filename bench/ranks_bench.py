@@ -19,7 +19,7 @@ from ranks import Ranks, half, launch
 SEED = 1
 MOST = 1.10
 WARM = 4
-ROUNDS = 2
+ROUNDS = 4
 WAYS = {
     "DDP": ("--way", "ddp"),
     "FSDP2": ("--way", "fsdp"),
