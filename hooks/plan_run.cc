@@ -167,7 +167,7 @@ void PlanRun::Compare(int op) {
   for (int output : plan_->outputs[op]) {
     const TapeStorage& storage = tape_->storages[output];
     if (!storage.data || storage.hooks == 0) continue;
-    // Without room for it the proof is that of its ops, as for evictions.
+    // Where none is to be had the proof is that of its ops, as for evictions.
     if (residency_.RebuildsEqual(tape_.get(), output).value_or(true)) continue;
     refuted_ = true;
     for (int writer : storage.writers) verifier_.Refuse(tape_->ops[writer]);

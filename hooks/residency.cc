@@ -267,8 +267,7 @@ std::optional<bool> Residency::RebuildsEqual(Tape* tape, int index) {
   const Timed timed(this);
   const Proving proving;
   TapeStorage& storage = tape->storages[index];
-  const std::optional<Recipe> recipe = FindRecipe(*tape, index);
-  if (!recipe) return false;
+  if (!FindRecipe(*tape, index)) return std::nullopt;
   const c10::Storage original = std::move(storage.data);
   const auto streams = storage.streams;
   const std::shared_ptr<SpillSlot> slot = std::move(storage.spill);

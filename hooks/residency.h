@@ -80,7 +80,8 @@ class Residency {
     on_mismatch_ = std::move(handler);
   }
   // Whether the recipe of a storage that is there gives the bytes that it has;
-  // nullopt where there is no room to find out.
+  // nullopt where that cannot be found out: there is no room, or what it reads
+  // is not here any more, which a drop would have held.
   std::optional<bool> RebuildsEqual(Tape* tape, int storage);
 
   // Storage `written` is about to be written: rebuilds what would lose its

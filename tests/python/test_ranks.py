@@ -97,6 +97,20 @@ def test_a_rank_with_less_memory(tmp_path: Path) -> None:
     assert short["over_budget_steps"] == 0
 
 
+def test_plans_of_sharded_ranks_stay(tmp_path: Path) -> None:
+    """Each was dropped after its trial, with every op that had read a weight.
+
+    A trial drops nothing, and so does not hold what FSDP2 frees: that recipes are
+    gone by then says nothing of ops.
+    """
+    way = ("--way", "fsdp", "--batch", "16", "--steps", "24")
+    recorded = launch(tmp_path, way, EBBTIDE_RECORD="/dev/null")
+    done = launch(tmp_path, way, EBBTIDE_BUDGET=f"{half(recorded)}B")
+    assert done.exit == 0, done.errors
+    for report in done.reports:  # one request gives one or two
+        assert 1 <= len(report["plans"]) <= 2, report["plans"]
+
+
 @pytest.mark.long
 def test_a_slow_rank(tmp_path: Path) -> None:
     compare(tmp_path, ("--way", "ddp", "--slow", *SMALL), 2)
