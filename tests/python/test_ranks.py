@@ -97,16 +97,18 @@ def test_a_rank_with_less_memory(tmp_path: Path) -> None:
     assert short["over_budget_steps"] == 0
 
 
-def test_plans_of_sharded_ranks_stay(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("--reshard", "--mixed")])
+def test_plans_of_sharded_ranks_stay(more: Sequence[str], tmp_path: Path) -> None:
     """Each was dropped after its trial, with every op that had read a weight.
 
     A trial drops nothing, and so does not hold what FSDP2 frees: that recipes are
     gone by then says nothing of ops.
     """
-    way = ("--way", "fsdp", "--batch", "16", "--steps", "24")
+    way = ("--way", "fsdp", *more, "--batch", "16", "--steps", "24")
     recorded = launch(tmp_path, way, EBBTIDE_RECORD="/dev/null")
     done = launch(tmp_path, way, EBBTIDE_BUDGET=f"{half(recorded)}B")
-    assert done.exit == 0, done.errors
+    assert done.equals(launch(tmp_path, way)), done.errors
+    check_each(done, 2)
     for report in done.reports:  # one request gives one or two
         assert 1 <= len(report["plans"]) <= 2, report["plans"]
 
