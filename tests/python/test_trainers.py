@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-import harness
 from trainers_bench import TRAINERS, budget_for, execute
 
 SHORT = ("... with LoRA (PEFT)", "torchvision, as its reference")
@@ -13,16 +12,11 @@ BELOW_THE_FLOOR = (
     *("... with gradient_checkpointing", "... with both"),
     "timm, as its train.py",
 )
-# What ./dev test installs beside a torch that has no torchvision yet.
-HAS_VISION = "torchvision==" in (harness.ROOT / "requirements.txt").read_text()
-VISION = ("timm, as its train.py", "torchvision, as its reference")
 RESUMED = ("transformers Trainer", "Lightning Trainer", "accelerate, bfloat16")
 
 
 def marked(name: str) -> object:
-    lacks = name in VISION and not HAS_VISION
-    marks = [pytest.mark.skipif(lacks, reason="no torchvision is out for this torch")]
-    return pytest.param(name, marks=marks + [pytest.mark.long] * (name not in SHORT))
+    return pytest.param(name, marks=() if name in SHORT else pytest.mark.long)
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in TRAINERS])
@@ -47,7 +41,7 @@ def test_a_trainer_does_not_notice(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", map(marked, ("torchvision, as its reference", *RESUMED))
+    "name", ["torchvision, as its reference", *map(marked, RESUMED)]
 )
 def test_a_checkpoint_is_resumed_under_another_budget(
     name: str, tmp_path: Path
