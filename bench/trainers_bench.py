@@ -86,7 +86,7 @@ def seconds_more(runs: Sequence[tuple[Done, Done]]) -> float:
 
 def measure(name: str, rounds: int) -> dict[str, Any]:
     words = TRAINERS[name]
-    counted = execute(words, EBBTIDE_RECORD="/dev/null")
+    counted = execute(words, "--steps", str(STEPS[0]), EBBTIDE_RECORD="/dev/null")
     budget = budget_for(counted)
     plain: list[tuple[Done, Done]] = []
     managed: list[tuple[Done, Done]] = []
@@ -103,7 +103,8 @@ def measure(name: str, rounds: int) -> dict[str, Any]:
         "peak_after": max(done.report["peak"] for pair in managed for done in pair),
         "budget": budget,
         "ratio": seconds_more(managed) / seconds_more(plain),
-        "identical": all(
+        "identical": counted.printed == plain[0][0].printed
+        and all(
             done.printed == control.printed
             for pair in (*plain, *managed)
             for done, control in zip(pair, plain[0], strict=True)
