@@ -117,6 +117,7 @@ void Runtime::EndPlanRun() {
   const std::unique_ptr<PlanRun> run = std::move(plan_run_);
   as_planned_ = complete_ && !run->diverged();
   if (run->refuted()) {
+    ++report_.plans_refuted;
     if (SignatureBook* book = books_.Find(followed_)) book->DiscardPlans();
   } else if (as_planned_) {
     if (Candidate* candidate = Followed()) candidate->proven = true;
