@@ -44,20 +44,19 @@ def closing(errors: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def budget() -> int:
+def budget(tmp_path_factory: pytest.TempPathFactory) -> int:
     """Bytes for half of what the job saves."""
-    return half_of([PYTHON, JOB])
+    return half_of([PYTHON, JOB], tmp_path_factory.mktemp("budget"))
 
 
 @pytest.fixture(scope="session")
-def cpp_budget(mlp: Path) -> int:
-    return half_of([str(mlp), "--size", "small"])
+def cpp_budget(mlp: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
+    return half_of([str(mlp), "--size", "small"], tmp_path_factory.mktemp("budget"))
 
 
-def half_of(command: list[str]) -> int:
-    report = harness.ROOT / "build" / "launched.json"
+def half_of(command: list[str], folder: Path) -> int:
+    report = folder / "report.json"
     options = ["--record", "/dev/null", "--report", str(report)]
-    report.unlink(missing_ok=True)
     run([harness.EBBTIDE, "run", *options, "--", *command])
     seen = json.loads(report.read_text())
     return int(seen["persistent"] + seen["peak_activations"] // 2)
