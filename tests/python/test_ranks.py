@@ -10,7 +10,6 @@ import pytest
 from ranks import Ranks, half, launch
 from run import our_lines
 
-SLOWER = "the plan was slower than evicting on demand, and is dropped"
 SMALL = ("--batch", "16", "--steps", "8")
 
 SHORT = {
@@ -60,8 +59,7 @@ def check_each(done: Ranks, count: int) -> None:
         assert report["over_budget_steps"] == 0, done.errors
         assert report["peak"] <= report["budget"]
         assert report["ops_replayed"] + report["bytes_spilled"] > 0
-    # On a busy machine a plan may measure slower than none, which is told.
-    lines = [line for line in our_lines(done.errors) if SLOWER not in line]
+    lines = our_lines(done.errors)
     assert len(lines) == count, done.errors
     named = sorted(int(found) for found in re.findall(r"rank (\d+): peak", done.errors))
     assert named == list(range(count))
@@ -99,20 +97,20 @@ def test_a_rank_with_less_memory(tmp_path: Path) -> None:
     assert short["over_budget_steps"] == 0
 
 
-def test_no_plan_of_sharded_ranks_is_refuted(tmp_path: Path) -> None:
+def test_plans_of_sharded_ranks_stay(tmp_path: Path) -> None:
     """Each was dropped at its trial, with every op that had read a weight.
 
     A trial drops nothing, and so does not hold what FSDP2 frees: that recipes are
     gone by then says nothing of ops.
     """
-    way = ("--way", "fsdp", "--batch", "16", "--steps", "16")
+    way = ("--way", "fsdp", "--batch", "16", "--steps", "24")
     recorded = launch(tmp_path, way, EBBTIDE_RECORD="/dev/null")
     done = launch(tmp_path, way, EBBTIDE_BUDGET=f"{half(recorded)}B")
     assert done.equals(launch(tmp_path, way)), done.errors
-    check_each(done, 2)
     for report in done.reports:
-        assert report["plans"]
         assert report["signatures"]["plans_refuted"] == 0, report["plans"]
+        assert 1 <= len(report["plans"]) <= 2, report["plans"]  # of one request
+        assert report["over_budget_steps"] == 0, done.errors
 
 
 @pytest.mark.long
