@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import sys
+import time
 from typing import Any
 
 import torch
@@ -66,41 +67,64 @@ def step_of(
     return loss
 
 
-def train(model: str, way: str, steps: int) -> dict[str, Any]:
-    torch.manual_seed(SEED)
-    is_tiny = os.environ.get("EBBTIDE_GPU_TESTS_SIZE") == "tiny"
-    task = (gpu_models.TINY if is_tiny else gpu_models.TASKS)[model]()
-    saving = prepare(task, way)
-    optimizer = torch.optim.AdamW(task.model.parameters(), lr=1e-4)
-    marks, peaks, losses = [], [], []
-    for _ in range(steps + 1):
-        mark = torch.cuda.Event(enable_timing=True)
-        mark.record()
-        marks.append(mark)
-        if len(marks) > steps:
-            break
-        torch.cuda.reset_peak_memory_stats()
-        losses.append(step_of(task, optimizer, saving).item())
-        peaks.append(
-            {
-                "allocated": torch.cuda.max_memory_allocated(),
-                "reserved": torch.cuda.max_memory_reserved(),
-            }
-        )
-    torch.cuda.synchronize()
-    free, total = torch.cuda.mem_get_info()
-    seconds = [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(marks)]
+def peaks() -> dict[str, int]:
     return {
-        "seconds": seconds,
-        "peaks": peaks,
-        "losses": [float(loss).hex() for loss in losses],
+        "allocated": torch.cuda.max_memory_allocated(),
+        "reserved": torch.cuda.max_memory_reserved(),
+    }
+
+
+def told() -> dict[str, Any]:
+    """Of the device and of ebbtide, behind the last step."""
+    free, total = torch.cuda.mem_get_info()
+    return {
         "device": total - free,
-        "parameters": sum(p.numel() for p in task.model.parameters()),
         "report": report(),
         "name": torch.cuda.get_device_name(),
         "torch": torch.__version__,
     }
 
 
+def train(
+    task: gpu_models.Task, optimizer: torch.optim.Optimizer, saving: Any, steps: int
+) -> dict[str, Any]:
+    """`host` is what the host takes to queue a step, `seconds` the device's time."""
+    marks, found, losses, host = [], [], [], []
+    for _ in range(steps + 1):
+        mark = torch.cuda.Event(enable_timing=True)
+        mark.record()
+        marks.append(mark)
+        if len(marks) > steps:
+            break
+        start = time.perf_counter()
+        torch.cuda.reset_peak_memory_stats()
+        loss = step_of(task, optimizer, saving)
+        host.append(time.perf_counter() - start)
+        losses.append(loss.item())
+        found.append(peaks())
+    torch.cuda.synchronize()
+    return {
+        "seconds": [a.elapsed_time(b) / 1e3 for a, b in itertools.pairwise(marks)],
+        "host": host,
+        "peaks": found,
+        "losses": [float(loss).hex() for loss in losses],
+        "parameters": sum(p.numel() for p in task.model.parameters()),
+        **told(),
+    }
+
+
+def is_tiny() -> bool:
+    return os.environ.get("EBBTIDE_GPU_TESTS_SIZE") == "tiny"
+
+
+def main() -> None:
+    model, way, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    torch.manual_seed(SEED)
+    task = (gpu_models.TINY if is_tiny() else gpu_models.TASKS)[model]()
+    saving = prepare(task, way)
+    optimizer = torch.optim.AdamW(task.model.parameters(), lr=1e-4)
+    print(json.dumps(train(task, optimizer, saving, steps)))
+
+
 if __name__ == "__main__":
-    print(json.dumps(train(sys.argv[1], sys.argv[2], int(sys.argv[3]))))
+    main()

@@ -1,7 +1,8 @@
 """A GPT of about a billion parameters, and ResNet-152."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,16 @@ class Task:
     model: nn.Module
     blocks: Sequence[nn.Module]  # what checkpointing runs again
     loss: Callable[[], Tensor]
+
+
+@contextlib.contextmanager
+def made_on_device(dtype: torch.dtype) -> Iterator[None]:
+    """The host would draw a billion numbers for half a minute."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    with torch.device("cuda"):
+        yield
+    torch.set_default_dtype(usual)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,9 +79,9 @@ class Gpt(nn.Module):
 
 
 def gpt(shape: GptShape) -> Task:
-    model = Gpt(shape).to("cuda", torch.bfloat16)
-    size = (shape.batch, shape.length + 1)
-    rows = torch.randint(shape.vocabulary, size).to("cuda")
+    with made_on_device(torch.bfloat16):
+        model = Gpt(shape)
+        rows = torch.randint(shape.vocabulary, (shape.batch, shape.length + 1))
     tokens, targets = rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
     return Task(model, list(model.blocks), lambda: model(tokens, targets))
 
@@ -131,9 +142,10 @@ class ResNet(nn.Module):
 
 
 def resnet(shape: ResNetShape) -> Task:
-    model = ResNet(shape).to("cuda")
-    images = torch.randn(shape.batch, 3, shape.side, shape.side).to("cuda")
-    classes = torch.randint(shape.classes, (shape.batch,)).to("cuda")
+    with made_on_device(torch.float32):
+        model = ResNet(shape)
+        images = torch.randn(shape.batch, 3, shape.side, shape.side)
+        classes = torch.randint(shape.classes, (shape.batch,))
     return Task(model, list(model.blocks), lambda: model(images, classes))
 
 
