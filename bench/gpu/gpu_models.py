@@ -154,6 +154,6 @@ TASKS: dict[str, Callable[[], Task]] = {
     "resnet-152": lambda: resnet(ResNetShape()),
 }
 TINY: dict[str, Callable[[], Task]] = {
-    "gpt-1b": lambda: gpt(GptShape(2, 64, 2, 128, 2, 32)),
+    "gpt-1b": lambda: gpt(GptShape(6, 256, 4, 1024, 8, 128)),
     "resnet-152": lambda: resnet(ResNetShape((1, 1, 1, 1), 8, 10, 2, 32)),
 }

@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 import torch
-import transformers
+from transformers import LlamaConfig, LlamaForCausalLM, logging
 
 import gpu_child
 import gpu_models
@@ -40,12 +40,12 @@ SHAPES = {
     "llama22": Shape(batch=22),
     "llama-small": Shape(1024, 2816, 12, 16, 4, 8000, 8, 1024),
 }
-TINY = Shape(64, 128, 2, 4, 2, 128, 2, 32)
+TINY = Shape(256, 768, 6, 4, 2, 1024, 8, 128)
 BATCHES = 4
 
 
 def llama(shape: Shape) -> gpu_models.Task:
-    config = transformers.LlamaConfig(
+    config = LlamaConfig(
         hidden_size=shape.width,
         intermediate_size=shape.wide,
         num_hidden_layers=shape.layers,
@@ -54,10 +54,8 @@ def llama(shape: Shape) -> gpu_models.Task:
         vocab_size=shape.vocabulary,
         use_cache=False,
     )
-    with torch.device("cuda"):
-        model = transformers.AutoModelForCausalLM.from_config(
-            config, dtype=torch.bfloat16
-        )
+    with gpu_models.made_on_device(torch.bfloat16):
+        model = LlamaForCausalLM(config)
     model.train()
     size = (shape.batch, shape.length)
     batches = itertools.cycle(
@@ -74,7 +72,8 @@ def llama(shape: Shape) -> gpu_models.Task:
 
 def main() -> None:
     name, way, steps = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    transformers.logging.set_verbosity_error()
+    gpu_child.wait_for_device()
+    logging.set_verbosity_error()
     torch.manual_seed(gpu_child.SEED)
     task = llama(TINY if gpu_child.is_tiny() else SHAPES[name])
     if way == "checkpoint":

@@ -97,7 +97,7 @@ def train(way: str, steps: int, folder: str) -> dict[str, Any]:
         **SHAPE, **HEADS, vocab_size=VOCABULARY, use_cache=False
     )
     with torch.device("cuda"):
-        model = transformers.AutoModelForCausalLM.from_config(config)
+        model = transformers.LlamaForCausalLM(config)
     arguments = transformers.TrainingArguments(
         folder,
         per_device_train_batch_size=8,
@@ -140,6 +140,7 @@ def main() -> None:
     way, steps = sys.argv[1], int(sys.argv[2])
     if way not in ("plain", "checkpoint"):
         raise SystemExit(f"trainer_child.py: no way {way}")
+    gpu_child.wait_for_device()
     torch.manual_seed(gpu_child.SEED)
     with tempfile.TemporaryDirectory() as folder:
         print(json.dumps(train(way, steps, folder)))
