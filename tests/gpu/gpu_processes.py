@@ -2,7 +2,6 @@
 
 import ctypes
 import functools
-import json
 import os
 import signal
 import subprocess
@@ -104,9 +103,12 @@ class Running:
             "ended": round(now, 2),
             "said": [line for line in said if line.startswith("ebbtide")],
         }
-        if status == "done":
-            return {**done, "told": json.loads(lines[-1])}
-        return {**done, "error": gpu_results.cause(said)}
+        if status != "done":
+            return {**done, "error": gpu_results.cause(said)}
+        told = gpu_results.figures(lines)
+        if told is None:
+            return {**done, "status": "died", "error": "it printed no figures"}
+        return {**done, "told": told}
 
 
 class Processes:
@@ -117,6 +119,7 @@ class Processes:
         self.folder = results.parent / "logs"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.running: dict[str, Running] = {}
+        self.failed: list[Event] = []  # that could not be started
         self.told: dict[str, Mapping[str, Any]] = {}
 
     def __enter__(self) -> "Processes":
@@ -131,7 +134,12 @@ class Processes:
 
     def start(self, job: Job) -> None:
         told = [self.told[need] for need in job.needs]
-        budget = job.budget.of(told) if job.budget else None
+        try:
+            budget = job.budget.of(told) if job.budget else None
+        except KeyError as error:
+            self.drop(job, f"{' and '.join(job.needs)} told no {error}")
+            self.failed.append(Event(job, "done", False))
+            return
         self.running[job.name] = Running(job, self.folder, budget, self.now())
 
     def release(self, job: Job) -> None:
@@ -147,6 +155,9 @@ class Processes:
         gpu_results.append(self.results, {**record, "why": why})
 
     def wait(self) -> list[Event]:
+        if self.failed:
+            events, self.failed = self.failed, []
+            return events
         while self.running and self.now() < self.limits.seconds:
             events = [e for r in list(self.running.values()) for e in self._look(r)]
             if events:
@@ -166,6 +177,7 @@ class Processes:
     def _ended(self, running: Running, ok: bool) -> Event:
         record = running.record(self.now(), "done" if ok else "died")
         del self.running[running.job.name]
+        ok = record["status"] == "done"
         if ok:
             self.told[running.job.name] = record["told"]
         gpu_results.append(self.results, record)

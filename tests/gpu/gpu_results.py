@@ -51,6 +51,14 @@ def cause(said: Sequence[str]) -> str:
     return (errors or others or ["it said nothing"])[-1][:LONGEST]
 
 
+def figures(printed: Sequence[str]) -> Any:
+    """What a program printed last; nothing where that is no JSON."""
+    try:
+        return json.loads(printed[-1])
+    except (IndexError, json.JSONDecodeError):
+        return None
+
+
 def summary(records: Sequence[Record]) -> Summary:
     known = {record["job"]: record for record in records if "job" in record}
     told = [r["told"] for r in known.values() if r.get("status") == "done"]
@@ -114,7 +122,7 @@ def row(record: Record) -> dict[str, Any]:
         "device": told["device"],
     }
     if not told["report"]:
-        return found
+        return {**budget, **found}
     plans = [
         {
             "predicted_seconds": round(plan["predicted_time"], 4),
@@ -172,8 +180,8 @@ def managed(run: Record, control: Mapping[str, Any] | None) -> dict[str, Any]:
         "budget": run["budget"],
         "reserved": reserved(told),
         "plans": len(followed(told)),
-        "recomputed": report["ops_replayed"],
-        "moved": report["bytes_spilled"],
+        "recomputed": report.get("ops_replayed", 0),
+        "moved": report.get("bytes_spilled", 0),
         "off_plan": off_plan(told),
         **({"off": off[0]} if off else {}),
     }
@@ -212,6 +220,8 @@ def row_complaints(name: str, rows: Mapping[str, Any]) -> Iterator[str]:
         return
     if "budget" in this and this["reserved"] > this["budget"]:
         yield f"{name} reserved {this['reserved']} of {this['budget']} bytes"
+    if "budget" in this and "plans" not in this:
+        yield f"{name} was not managed: there is no report of ebbtide's"
     rival = rows.get(name.replace("as-checkpoint", "checkpoint"), {})
     if this["seconds"] > rival.get("seconds", this["seconds"]):
         yield (

@@ -40,7 +40,7 @@ def plan_text(plan: Counted, limits: Limits, left_out: Sequence[Job]) -> str:
     rows = [
         f"{'process':36}{'starts':>8}{'has device':>12}{'ends':>8}{'GiB':>7}",
         *[
-            f"{p.job.name:36}{p.start:8.0f}{p.begin if p.job.alone else p.start:12.0f}"
+            f"{p.job.name:36}{p.start:8.0f}{p.begin:12.0f}"
             f"{p.end:8.0f}{p.job.gib:7.1f}{'  alone' if p.job.alone else ''}"
             for p in sorted(plan.planned.values(), key=lambda p: (p.begin, p.end))
         ],

@@ -214,6 +214,17 @@ def test_a_process_that_dies_is_a_row_and_those_behind_it_do_not_run(
     assert "gpt-1b.half did not run to its end: gpt-1b.size has not run to" in table
 
 
+def test_a_wheel_that_does_nothing_is_an_error_of_the_suite(tmp_path: Path) -> None:
+    chosen = ["--jobs", "gpt-1b.half,gpt-1b.as-checkpoint,case.gemm_bf16.planned"]
+    missing = {"EBBTIDE_GPU_TESTS_UNMANAGED": "1"}
+    done = run(command(tmp_path, *chosen), **pretended(tmp_path), **missing)
+    assert done.returncode == 1
+    said = "did not run to its end: gpt-1b.size told no 'peak_activations'"
+    assert f"gpt-1b.half {said}" in done.stderr, done.stderr
+    # The other's budget is from a run that needs no report.
+    assert "gpt-1b.as-checkpoint was not managed" in done.stderr
+
+
 def test_at_the_end_of_the_time_what_runs_is_ended_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

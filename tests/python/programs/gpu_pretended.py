@@ -4,8 +4,8 @@
 
 EBBTIDE_GPU_TESTS_PRETENDED is a JSON object: `seconds` that a process takes, `dies`,
 a variable that those have that die, and `differs`, a part of the command line of those
-whose bits never repeat. Processes note when they had the device in
-EBBTIDE_GPU_TESTS_LOG.
+whose bits never repeat. With EBBTIDE_GPU_TESTS_UNMANAGED ebbtide is missing.
+Processes note when they had the device in EBBTIDE_GPU_TESTS_LOG.
 """
 
 import json
@@ -18,6 +18,8 @@ GIB = 1 << 30
 
 
 def report(steps: int, reserved: int) -> dict[str, object]:
+    if os.environ.get("EBBTIDE_GPU_TESTS_UNMANAGED"):
+        return {}
     if "EBBTIDE_RECORD" in os.environ:
         return {"peak_activations": GIB, "plans": []}
     if "EBBTIDE_BUDGET" not in os.environ:
