@@ -171,11 +171,13 @@ class Processes:
             return [self._ended(running, running.process.returncode == 0)]
         if running.is_loaded and self.now() - running.begun > job.limit:
             running.end()
-            return [self._ended(running, False)]
+            return [self._ended(running, False, f"it took more than {job.limit:.0f} s")]
         return [Event(job, "loaded")] if running.has_loaded() else []
 
-    def _ended(self, running: Running, ok: bool) -> Event:
+    def _ended(self, running: Running, ok: bool, error: str = "") -> Event:
         record = running.record(self.now(), "done" if ok else "died")
+        if error:
+            record["error"] = error
         del self.running[running.job.name]
         ok = record["status"] == "done"
         if ok:

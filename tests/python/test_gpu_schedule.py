@@ -225,6 +225,30 @@ def test_a_wheel_that_does_nothing_is_an_error_of_the_suite(tmp_path: Path) -> N
     assert "gpt-1b.as-checkpoint was not managed" in done.stderr
 
 
+def test_a_process_that_prints_no_figures_counts_as_dead(tmp_path: Path) -> None:
+    chosen = ["--jobs", "gpt-1b.checkpoint"]
+    done = run(command(tmp_path, *chosen), **pretended(tmp_path, silent=True))
+    assert done.returncode == 1
+    assert "gpt-1b.checkpoint died: it printed no figures" in done.stderr
+
+
+def test_a_process_that_takes_too_long_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in pretended(tmp_path, seconds=200).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(gpu_jobs.Job, "limit", 0.5)
+    job = gpu_jobs.Job("gpt-1b.half", ("p.py", "2"), 1.0, 1.0, start=0.5)
+    limits = gpu_schedule.Limits(cores=1, seconds=60.0)
+    begin = time.time()
+    with gpu_processes.Processes(tmp_path / "r.jsonl", begin, limits) as world:
+        gpu_schedule.drive(gpu_schedule.Schedule([job], limits), world)
+    assert 0.5 <= time.time() - begin < 30
+    record = jobs_of(tmp_path)["gpt-1b.half"]
+    assert (record["status"], record["rc"]) == ("died", -signal.SIGKILL)
+    assert str(record["error"]).startswith("it took more than ")
+
+
 def test_at_the_end_of_the_time_what_runs_is_ended_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

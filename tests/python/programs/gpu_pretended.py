@@ -3,9 +3,10 @@
     gpu_pretended.py PROGRAM ARGUMENTS...
 
 EBBTIDE_GPU_TESTS_PRETENDED is a JSON object: `seconds` that a process takes, `dies`,
-a variable that those have that die, and `differs`, a part of the command line of those
-whose bits never repeat. With EBBTIDE_GPU_TESTS_UNMANAGED ebbtide is missing.
-Processes note when they had the device in EBBTIDE_GPU_TESTS_LOG.
+a variable that those have that die, `silent` where none prints figures, and `differs`,
+a part of the command line of those whose bits never repeat. With
+EBBTIDE_GPU_TESTS_UNMANAGED ebbtide is missing. Processes note when they
+had the device in EBBTIDE_GPU_TESTS_LOG.
 """
 
 import json
@@ -42,6 +43,8 @@ def main() -> None:
     time.sleep(wanted["seconds"])
     if wanted.get("dies", "") in os.environ:
         raise SystemExit("SystemExit: it was told to")
+    if wanted.get("silent"):
+        return
     is_managed = "EBBTIDE_BUDGET" in os.environ
     steps, reserved = int(sys.argv[-1]), (2 if is_managed else 3) * GIB
     differs = wanted.get("differs", " ") in " ".join(sys.argv)
