@@ -60,7 +60,7 @@ def test_each_case_runs_on_the_simulated_device(case: str, tmp_path: Path) -> No
     assert told["controls_equal"] == 12, table
     for way in ("recomputed", "offloaded", "planned"):
         this = told["ways"][way]
-        if (case, way) == ("gemm_autocast", "recomputed"):
+        if (case, way) == ("gemm_autocast", "recomputed") and "died" in this:
             # PyTorch's segments leave no room for what is recomputed.
             assert "OutOfMemoryError" in this["died"]
             continue
@@ -71,7 +71,7 @@ def test_each_case_runs_on_the_simulated_device(case: str, tmp_path: Path) -> No
 
 @pytest.mark.long
 def test_the_whole_bench_runs_on_the_simulated_device(tmp_path: Path) -> None:
-    jobs = "gpt-1b.*,llama*,trainer.*"
+    jobs = "gpt-1b.*,llama*,trainer.*,resnet*"
     found, table = measured(tmp_path, "--jobs", jobs, "--seconds", "900")
     wanted = [j.name for j in gpu_jobs.every_job() if j.alone]
     assert list(found["rows"]) == wanted
