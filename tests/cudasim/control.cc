@@ -83,6 +83,44 @@ void cudasim_stats(CudasimStats* out) {
   out->out_of_bounds = call->out_of_bounds;
   out->hazards = call->hazards.messages().size();
   out->now_ns = call->queue.now();
+  out->cpu_ns = call->host_time.main().cpu_ns;
+  out->backward_cpu_ns = call->host_time.autograd().cpu_ns;
+  out->ops = call->host_time.main().ops;
+  out->backward_ops = call->host_time.autograd().ops;
+}
+
+void cudasim_op_begin(double ns, unsigned kernels) {
+  cudasim::HostTime::Count();
+  cudasim::RunningOp& op = cudasim::Thread().op;
+  op = {.runs = true, .left_ns = ns, .kernels_left = kernels};
+}
+
+unsigned cudasim_op_end() {
+  cudasim::RunningOp& op = cudasim::Thread().op;
+  op.runs = false;
+  return op.kernels;
+}
+
+void cudasim_pause_begin() {
+  Call call(nullptr);
+  call.Pause();
+}
+
+void cudasim_pause_end() {
+  Call call(nullptr);
+  call.Resume();
+}
+
+uint64_t cudasim_now_ns() { return cudasim::Simulator::Get().NowUnlocked(); }
+
+double cudasim_product_flops() {
+  const auto& device = cudasim::Simulator::Get().settings.device;
+  return device ? device->product_flops : 0;
+}
+
+double cudasim_memory_bytes() {
+  const auto& device = cudasim::Simulator::Get().settings.device;
+  return device ? device->memory_bytes : 0;
 }
 
 void cudasim_set_capacity(uint64_t bytes) {
@@ -181,7 +219,10 @@ int cudasim_enqueue(void* handle, const CudasimWork* given) {
   cudasim::Work work;
   work.name = call->Intern(given->name);
   work.cost = static_cast<cudasim::Nanos>(given->ns);
-  if (work.cost > 0) work.activity.sort = cudasim::Activity::Sort::kKernel;
+  if (work.cost > 0) {
+    work.activity.sort = cudasim::Activity::Sort::kKernel;
+    work.cost = call.KernelTime(work.cost);
+  }
   if (given->function != nullptr) work.call = [argument] { argument->Run(); };
   for (size_t i = 0; i < given->access_count; ++i) {
     const CudasimAccess& access = given->accesses[i];

@@ -18,6 +18,16 @@
  *   CUDASIM_H2D_GBPS, CUDASIM_D2H_GBPS, CUDASIM_KERNEL_US, CUDASIM_HOST_US,
  *   CUDASIM_TFLOPS      rates of the virtual clock (25, 25, 5, 1, 100)
  *   CUDASIM_FAIL        FUNCTION:AFTER:TIMES:ERROR,... as cudasim_fail
+ *   CUDASIM_DEVICE_FILE what device_probe.py measured (tests/data/h100): the
+ *                       times of calls, copies and kernels are that device's
+ *   CUDASIM_OP_HOST_US, CUDASIM_BACKWARD_OP_HOST_US
+ *                       that Python and PyTorch take on the host for an op of
+ *                       the main thread, and of autograd's (0)
+ *   CUDASIM_OWN_BASE_US, CUDASIM_BACKWARD_OWN_BASE_US
+ *                       processor time that they take for it here; what the
+ *                       program takes beyond it passes, too (not counted)
+ *   CUDASIM_BYTES       0: no bytes move, and memory takes none (1)
+ *   CUDASIM_FLAG        then, a single byte that the host reads (0)
  *
  * Functions that return int return 0 or an error number of CUDA. All may be
  * called from any thread; queued functions may look at bytes (peek, poke,
@@ -50,6 +60,10 @@ struct CudasimStats {
   uint64_t out_of_bounds;
   uint64_t hazards;
   uint64_t now_ns; /* the host's virtual clock */
+  /* Processor time that the program took outside of its calls, on threads that
+   * run ops, and how many ops they queued (cudasim_op_begin). */
+  uint64_t cpu_ns, backward_cpu_ns;
+  uint64_t ops, backward_ops;
 };
 
 void cudasim_stats(struct CudasimStats* out);
@@ -113,6 +127,23 @@ int cudasim_enqueue(void* stream, const struct CudasimWork* work);
 /* The host waits for the stream, as with cudaStreamSynchronize, but it is no
  * call of the program's: nothing is counted, and no fault hits it. */
 int cudasim_wait(void* stream);
+
+/* Between begin and end, this thread runs an op that takes the device `ns`. The
+ * kernels that it launches take that time together, in equal parts if it was
+ * said how many there are (0: not known, and the first takes all). Pairs do not
+ * nest. Returns the number of kernels. */
+void cudasim_op_begin(double ns, unsigned kernels);
+unsigned cudasim_op_end(void);
+/* Between begin and end, this thread's processor time is the simulator's. Pairs
+ * nest. */
+void cudasim_pause_begin(void);
+void cudasim_pause_end(void);
+/* The host's virtual clock. Takes no lock. Never goes back. */
+uint64_t cudasim_now_ns(void);
+/* Times of CUDASIM_DEVICE_FILE, 0 where there is none: operations of a product
+ * and bytes of memory per nanosecond. */
+double cudasim_product_flops(void);
+double cudasim_memory_bytes(void);
 
 /* Between begin and end, what this thread copies or sets on the device takes
  * its time but moves no bytes: somebody else computes them. Pairs nest. */

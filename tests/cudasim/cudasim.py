@@ -41,6 +41,10 @@ class Stats:
     out_of_bounds: int
     hazards: int
     now_ns: int
+    cpu_ns: int
+    backward_cpu_ns: int
+    ops: int
+    backward_ops: int
 
 
 def _load() -> tuple[ctypes.CDLL, ctypes.CDLL]:

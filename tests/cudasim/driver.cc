@@ -75,8 +75,11 @@ CUresult MemAddressFree(CUdeviceptr address, size_t) {
 CUresult MemCreate(CUmemGenericAllocationHandle* out, size_t size,
                    const CUmemAllocationProp* properties,
                    unsigned long long) {  // NOLINT: CUDA's type
-  const Call call("cuMemCreate");
+  Call call("cuMemCreate");
   if (call.error()) return Result(call.error());
+  if (const auto& device = call->settings.device) {
+    call.Spend(device->malloc.At(size));
+  }
   uint64_t handle = 0;
   const Error error =
       call->heap.CreateHandle(properties->location.id, size, &handle);
@@ -103,6 +106,9 @@ CUresult MemUnmap(CUdeviceptr address, size_t size) {
   Call call("cuMemUnmap");
   if (call.error()) return Result(call.error());
   call->queue.WaitAll(-1, call.lock());
+  if (const auto& device = call->settings.device) {
+    call.Spend(device->free.At(size));
+  }
   call->hazards.Gone(Pointer(address), size);
   return Result(call->heap.Unmap(Pointer(address), size));
 }

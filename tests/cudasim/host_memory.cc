@@ -1,7 +1,8 @@
 #include "tests/cudasim/host_memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 namespace cudasim {
@@ -13,8 +14,11 @@ Error HostMemory::Allocate(size_t size, std::optional<uint8_t> poison,
                            void** address) {
   const size_t rounded =
       (std::max<size_t>(size, 1) + kHostPage - 1) / kHostPage * kHostPage;
-  void* const block = aligned_alloc(kHostPage, rounded);
-  if (block == nullptr) return Error::kMemoryAllocation;
+  // More than the machine has, as long as nobody writes it.
+  void* const block =
+      mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (block == MAP_FAILED) return Error::kMemoryAllocation;
   if (poison) memset(block, *poison, rounded);
   Add(block, {rounded, true});
   *address = block;
@@ -22,8 +26,9 @@ Error HostMemory::Allocate(size_t size, std::optional<uint8_t> poison,
 }
 
 Error HostMemory::Free(void* address) {
+  const size_t size = SizeOf(address);
   const Error error = Remove(address, true, Error::kInvalidValue);
-  if (error == Error::kNone) free(address);
+  if (error == Error::kNone) munmap(address, size);
   return error;
 }
 
@@ -43,6 +48,11 @@ bool HostMemory::IsPinned(const void* address) const {
   if (range == ranges_.begin()) return false;
   --range;
   return at < range->first + range->second.size;
+}
+
+size_t HostMemory::SizeOf(const void* address) const {
+  const auto range = ranges_.find(static_cast<const std::byte*>(address));
+  return range == ranges_.end() ? 0 : range->second.size;
 }
 
 void HostMemory::Add(void* address, Range range) {

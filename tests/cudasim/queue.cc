@@ -1,6 +1,7 @@
 #include "tests/cudasim/queue.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace cudasim {
@@ -60,6 +61,7 @@ OpRef Queue::Push(Stream* stream, Work work, Lock& lock) {
       if (ordered) Await(stream, other->last);
     }
   }
+  AwaitRoom(stream);
   auto op = std::make_shared<Op>();
   op->work = std::move(work);
   op->stream = stream;
@@ -77,19 +79,46 @@ OpRef Queue::Push(Stream* stream, Work work, Lock& lock) {
   return op;
 }
 
+void Queue::AwaitRoom(Stream* stream) {
+  if (depth_ == 0) return;
+  std::deque<Nanos>& ends = stream->ends;
+  while (!ends.empty() && ends.front() <= now_) ends.pop_front();
+  if (ends.size() < depth_) return;
+  now_ = ends.front();
+  ends.pop_front();
+}
+
 // On the virtual clock.
 void Queue::GiveTime(Op* op) {
   Stream& stream = *op->stream;
-  Nanos start = std::max(now_, stream.free_at);
+  Nanos start = std::max(now_.load(), stream.free_at);
   for (const OpRef& wait : op->waits) start = std::max(start, wait->end);
   Nanos* engine = nullptr;
   if (op->work.engine != Engine::kNone) {
     engine = &engines_[stream.device][static_cast<int>(op->work.engine) - 1];
     start = std::max(start, *engine);
   }
-  op->end = start + op->work.cost;
+  op->begin = start;
+  op->end = EndOfCopy(*op);
   stream.free_at = op->end;
+  if (depth_ > 0) stream.ends.push_back(op->end);
   if (engine != nullptr) *engine = op->end;
+}
+
+// A copy is slower while another goes the other way. What is queued after it
+// does not slow it any more.
+Nanos Queue::EndOfCopy(const Op& op) const {
+  const Work& work = op.work;
+  if (work.cost_both_ways <= work.cost) return op.begin + work.cost;
+  const auto other =
+      work.engine == Engine::kToHost ? Engine::kToDevice : Engine::kToHost;
+  const Nanos busy_until =
+      engines_[op.stream->device][static_cast<int>(other) - 1];
+  if (busy_until <= op.begin) return op.begin + work.cost;
+  const Nanos beside = busy_until - op.begin;
+  if (beside >= work.cost_both_ways) return op.begin + work.cost_both_ways;
+  const double done = static_cast<double>(beside) / work.cost_both_ways;
+  return busy_until + std::llround((1 - done) * static_cast<double>(work.cost));
 }
 
 void Queue::Await(Stream* stream, const OpRef& op) {
@@ -102,7 +131,7 @@ void Queue::Await(Stream* stream, const OpRef& op) {
 
 void Queue::Wait(const OpRef& op, Lock& lock) {
   if (!op) return;
-  now_ = std::max(now_, op->end);
+  now_ = std::max(now_.load(), op->end);
   Drain(op, lock);
   if (!host_order_.Includes(op->id)) {
     host_order_.Add(*op->behind);

@@ -14,6 +14,7 @@
 #define EBBTIDE_TESTS_CUDASIM_QUEUE_H_
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -52,6 +53,7 @@ struct Activity {
 struct Work {
   const char* name = "";  // outlives the queue
   Nanos cost = 0;
+  Nanos cost_both_ways = 0;  // of a copy while another goes the other way
   Engine engine = Engine::kNone;
   std::function<void()> move;  // under the lock
   std::function<void()> call;  // unlocked; runs after `move`
@@ -68,6 +70,7 @@ struct Op {
   Work work;
   Stream* stream;
   OpId id;
+  Nanos begin;
   Nanos end;
   State state = State::kQueued;
   std::vector<std::shared_ptr<Op>> waits;
@@ -93,6 +96,7 @@ struct Stream {
   uint64_t pushed = 0;
   Nanos free_at = 0;
   std::deque<OpRef> queued;
+  std::deque<Nanos> ends;  // of what the device has not done yet, in order
   OpRef last;
   std::vector<OpRef> waits;  // of whatever comes next
   std::shared_ptr<const Order> behind;
@@ -132,6 +136,10 @@ class Queue {
 
   void set_schedule(Schedule schedule) { schedule_ = schedule; }
   void set_seed(uint64_t seed);
+  // A stream takes so many ops ahead of the device, and then the host waits. 0:
+  // any number.
+  void set_depth(size_t ops) { depth_ = ops; }
+  // Takes no lock.
   Nanos now() const { return now_; }
   void Pass(Nanos time) { now_ += time; }
   uint64_t pending() const;
@@ -140,7 +148,9 @@ class Queue {
   static bool InHostFunction();
 
  private:
+  void AwaitRoom(Stream* stream);
   void GiveTime(Op* op);
+  Nanos EndOfCopy(const Op& op) const;
   void RunFront(Stream* stream, Lock& lock);
   void DrainUntil(Nanos time, Lock& lock);
   void RunAhead(Lock& lock);
@@ -152,7 +162,8 @@ class Queue {
   uint32_t next_stream_ = 1;
   Schedule schedule_ = Schedule::kLate;
   uint64_t random_ = 0x9e3779b97f4a7c15;
-  Nanos now_ = 1'000'000;
+  size_t depth_ = 0;
+  std::atomic<Nanos> now_ = 1'000'000;
   uint64_t executed_ = 0;
   Order host_order_;
   uint64_t host_orders_ = 0;  // states of it so far

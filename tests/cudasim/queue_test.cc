@@ -5,6 +5,7 @@
 
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace cudasim {
 namespace {
@@ -30,6 +31,40 @@ class QueueTest : public testing::Test {
   Queue queue{1};
   std::vector<std::string> ran;
 };
+
+TEST_F(QueueTest, TheHostWaitsWhereAStreamHoldsAsManyOpsAsItMay) {
+  queue.set_depth(3);
+  Stream* const side = Side();
+  const Nanos begin = queue.now();
+  for (int i = 0; i < 3; ++i) Push(side, "ahead", 100);
+  EXPECT_EQ(queue.now(), begin);
+  Push(side, "waits for the first", 100);
+  EXPECT_EQ(queue.now(), begin + 100);
+  queue.Pass(250);
+  Push(side, "the device has caught up", 100);
+  EXPECT_EQ(queue.now(), begin + 350);
+  Push(Side(), "another stream has its own", 100);
+  EXPECT_EQ(queue.now(), begin + 350);
+}
+
+// Alone a copy takes 100, beside one the other way 125.
+TEST_F(QueueTest, ACopyIsSlowerWhileAnotherGoesTheOtherWay) {
+  const auto copy = [this](Engine engine) {
+    Work work;
+    work.cost = 100;
+    work.cost_both_ways = 125;
+    work.engine = engine;
+    const OpRef op = queue.Push(Side(), std::move(work), lock);
+    return std::pair(op->begin, op->end);
+  };
+  const Nanos begin = queue.now();
+  EXPECT_EQ(copy(Engine::kToHost), std::pair(begin, begin + 100));
+  // 100 of 125 are done when the other way is free; the rest goes fast.
+  EXPECT_EQ(copy(Engine::kToDevice), std::pair(begin, begin + 120));
+  EXPECT_EQ(copy(Engine::kToHost), std::pair(begin + 100, begin + 204));
+  queue.Pass(1000);
+  EXPECT_EQ(copy(Engine::kToDevice), std::pair(begin + 1000, begin + 1100));
+}
 
 TEST_F(QueueTest, EagerRunsWorkAtOnce) {
   queue.set_schedule(Schedule::kEager);

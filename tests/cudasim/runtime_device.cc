@@ -14,11 +14,13 @@ bool IsDevice(const Call& call, int device) {
   return device >= 0 && device < call->settings.heap.devices;
 }
 
-// An A100's, except for what the settings say.
+// An A100's, except for what the settings and the device file say.
 void Describe(const Call& call, int device, cudaDeviceProp* p) {
   const Settings& settings = call->settings;
   *p = {};
-  snprintf(p->name, sizeof p->name, "cudasim (no device)");
+  const char* const name =
+      settings.device ? settings.device->name.c_str() : "cudasim (no device)";
+  snprintf(p->name, sizeof p->name, "%s", name);
   p->major = settings.compute_capability / 10;
   p->minor = settings.compute_capability % 10;
   p->uuid.bytes[0] = 'S';
@@ -43,7 +45,7 @@ void Describe(const Call& call, int device, cudaDeviceProp* p) {
   p->asyncEngineCount = 3;
   p->unifiedAddressing = 1;
   p->memoryBusWidth = 5120;
-  p->l2CacheSize = 40 << 20;
+  p->l2CacheSize = settings.device ? settings.device->l2_bytes : 40 << 20;
   p->maxThreadsPerMultiProcessor = 2048;
   p->streamPrioritiesSupported = 1;
   p->sharedMemPerMultiprocessor = 164 << 10;

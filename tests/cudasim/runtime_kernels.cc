@@ -42,7 +42,7 @@ cudaError_t Launch(Call* call, const void* handle, const char* name,
   ++(*call)->kernels;
   Work work;
   work.name = name;
-  work.cost = cost;
+  work.cost = call->KernelTime(cost);
   work.activity.sort = Activity::Sort::kKernel;
   (*call)->Push(stream, std::move(work), call->lock());
   return cudaSuccess;

@@ -1,9 +1,16 @@
 // Memory: allocation, copies, sets.
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "tests/cudasim/runtime.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 
 namespace cudasim {
 namespace {
@@ -11,6 +18,11 @@ namespace {
 // Of a copy or set, before its first byte.
 constexpr double kTransferNs = 2000;
 constexpr double kOnDeviceGbps = 1000;
+// The driver writes pageable memory at most so fast, where its pages are there.
+constexpr double kPageableGbps = 10;
+// What the host reads of the device without bytes is zero. Larger pieces lose
+// their pages instead, so that they take no memory.
+constexpr size_t kSetByHand = 64 << 10;
 
 struct Copy {
   void* to;
@@ -38,6 +50,50 @@ Activity::Direction DirectionOf(Call& call, const Copy& copy) {
              : Activity::Direction::kBetweenDevices;
 }
 
+void Zero(void* to, size_t size) {
+  constexpr uintptr_t kPage = 4096;
+  auto* const begin = static_cast<std::byte*>(to);
+  const auto number = reinterpret_cast<uintptr_t>(to);
+  const size_t head = (kPage - number % kPage) % kPage;
+  if (size < kSetByHand) {
+    memset(begin, 0, size);
+    return;
+  }
+  const size_t middle = (size - head) / kPage * kPage;
+  memset(begin, 0, head);
+  if (madvise(begin + head, middle, MADV_DONTNEED) != 0) {
+    memset(begin + head, 0, middle);
+  }
+  // As behind a real copy, who reads it takes no page faults. A wish.
+  madvise(begin + head, middle, MADV_POPULATE_READ);
+  memset(begin + head + middle, 0, size - head - middle);
+}
+
+// The times of a copy by the device file.
+void TimeCopy(Call& call, const Copy& copy, Work* work) {
+  const DeviceModel& device = *call->settings.device;
+  if (work->engine == Engine::kOnDevice) {
+    work->cost = call.KernelTime(0);
+    if (!Thread().op.runs) {
+      work->cost += static_cast<Nanos>(2 * copy.size / device.memory_bytes);
+    }
+    return;
+  }
+  const double alone =
+      work->engine == Engine::kToHost ? device.to_host : device.to_device;
+  double ns = device.copy_start + copy.size / alone;
+  double both = device.copy_start + copy.size / device.both_ways;
+  if (copy.pageable_to) {
+    // Fresh pages: nobody keeps such a buffer.
+    const double host = copy.size < kSetByHand ? copy.size / kPageableGbps
+                                               : device.touch.At(copy.size);
+    ns = std::max(ns, host);
+    both = std::max(both, host);
+  }
+  work->cost = static_cast<Nanos>(ns);
+  work->cost_both_ways = static_cast<Nanos>(both);
+}
+
 Work WorkOf(Call& call, const Copy& copy) {
   Work work;
   const Rates& rates = call->settings.rates;
@@ -56,8 +112,19 @@ Work WorkOf(Call& call, const Copy& copy) {
     gbps = rates.d2h_gbps;
   }
   work.cost = static_cast<Nanos>(kTransferNs + copy.size / gbps);
+  if (call->settings.device) TimeCopy(call, copy, &work);
   work.accesses = {{copy.from, copy.size, false}, {copy.to, copy.size, true}};
   if (copy.to_device && Thread().shadowed > 0) return work;
+  if (!call->settings.moves_bytes) {
+    if (!copy.to_device) {
+      work.move = [copy, flag = call->settings.flag] {
+        Zero(copy.to, copy.size);
+        if (copy.size == 1)
+          *static_cast<char*>(copy.to) = static_cast<char>(flag);
+      };
+    }
+    return work;
+  }
   std::byte* const to = call->heap.Bytes(copy.to);
   const std::byte* const from = call->heap.Bytes(copy.from);
   const size_t size = copy.size;
@@ -106,8 +173,14 @@ cudaError_t Set(Call& call, void* to, int value, size_t size,
   work.name = "memset";
   work.activity = {.sort = Activity::Sort::kSet, .bytes = size};
   work.cost = static_cast<Nanos>(kTransferNs + size / kOnDeviceGbps);
+  if (const auto& device = call->settings.device) {
+    work.cost = call.KernelTime(0);
+    if (!Thread().op.runs) {
+      work.cost += static_cast<Nanos>(size / device->memory_bytes);
+    }
+  }
   work.accesses = {{to, size, true}};
-  if (Thread().shadowed == 0) {
+  if (Thread().shadowed == 0 && call->settings.moves_bytes) {
     std::byte* const bytes = call->heap.Bytes(to);
     work.move = [bytes, value, size] { memset(bytes, value, size); };
   }
@@ -130,6 +203,9 @@ cudaError_t cudaMalloc(void** address, size_t size) {
   if (call.error()) return Report(call.error());
   *address = nullptr;
   if (size == 0) return cudaSuccess;
+  if (const auto& device = call->settings.device) {
+    call.Spend(device->malloc.At(size));
+  }
   return Report(call->heap.Allocate(cudasim::Thread().device, size, address));
 }
 
@@ -140,6 +216,9 @@ cudaError_t cudaFree(void* address) {
   if (address == nullptr) return cudaSuccess;
   call->queue.WaitAll(cudasim::Thread().device, call.lock());
   const size_t size = call->heap.SizeOf(address);
+  if (const auto& device = call->settings.device) {
+    call.Spend(device->free.At(size));
+  }
   const Error error = call->heap.Free(address);
   if (error == Error::kNone) call->hazards.Gone(address, size);
   return Report(error);
@@ -148,6 +227,9 @@ cudaError_t cudaFree(void* address) {
 cudaError_t cudaHostAlloc(void** address, size_t size, unsigned) {
   Call call(__func__);
   if (call.error()) return Report(call.error());
+  if (const auto& device = call->settings.device) {
+    call.Spend(device->host_alloc_per_byte * size);
+  }
   return Report(call->host.Allocate(size, call->heap.poison(), address));
 }
 
@@ -166,6 +248,10 @@ cudaError_t cudaFreeHost(void* address) {
 cudaError_t cudaHostRegister(void* address, size_t size, unsigned) {
   Call call(__func__);
   if (call.error()) return Report(call.error());
+  if (const auto& device = call->settings.device) {
+    call.Spend(device->host_register.At(size));
+  }
+  if (!call->settings.moves_bytes) cudasim::Zero(address, size);
   return Report(call->host.Register(address, size));
 }
 
@@ -173,6 +259,9 @@ cudaError_t cudaHostUnregister(void* address) {
   Call call(__func__);
   if (call.error()) return Report(call.error());
   call->queue.WaitAll(-1, call.lock());
+  if (const auto& device = call->settings.device) {
+    call.Spend(device->host_unregister.At(call->host.SizeOf(address)));
+  }
   return Report(call->host.Unregister(address));
 }
 

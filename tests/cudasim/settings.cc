@@ -27,6 +27,12 @@ void ReadDouble(const char* variable, double* out) {
         [out](const char* v, char** rest) { *out = strtod(v, rest); });
 }
 
+void ReadMicroseconds(const char* variable, double* nanoseconds) {
+  double microseconds = 0;
+  ReadDouble(variable, &microseconds);
+  *nanoseconds = microseconds * 1e3;
+}
+
 void ReadInt(const char* variable, int* out) {
   IfSet(variable, [out](const char* v, char** rest) {
     *out = static_cast<int>(strtol(v, rest, 0));
@@ -58,6 +64,20 @@ Schedule ReadSchedule(const char* variable) {
   Refuse(variable, value);
 }
 
+// The variables of the device's size are read behind it, and win.
+void ReadDevice(Settings* s) {
+  const char* const path = getenv("CUDASIM_DEVICE_FILE");
+  if (path == nullptr || *path == '\0') return;
+  std::string error;
+  s->device = ReadDeviceModel(path, &error);
+  if (s->device) {
+    s->multiprocessors = s->device->multiprocessors;
+    return;
+  }
+  fprintf(stderr, "cudasim: CUDASIM_DEVICE_FILE: %s\n", error.c_str());
+  abort();
+}
+
 }  // namespace
 
 Settings Settings::FromEnvironment() {
@@ -74,6 +94,7 @@ Settings Settings::FromEnvironment() {
   s.schedule = ReadSchedule("CUDASIM_SCHEDULE");
   IfSet("CUDASIM_SEED",
         [&](const char* v, char** rest) { s.seed = strtoull(v, rest, 0); });
+  ReadDevice(&s);
   ReadInt("CUDASIM_CC", &s.compute_capability);
   ReadInt("CUDASIM_SMS", &s.multiprocessors);
   ReadDouble("CUDASIM_H2D_GBPS", &s.rates.h2d_gbps);
@@ -81,6 +102,20 @@ Settings Settings::FromEnvironment() {
   ReadDouble("CUDASIM_KERNEL_US", &s.rates.kernel_us);
   ReadDouble("CUDASIM_HOST_US", &s.rates.host_us);
   if (const char* faults = getenv("CUDASIM_FAIL")) s.faults = faults;
+  ReadMicroseconds("CUDASIM_OP_HOST_US", &s.host_time.main.op_ns);
+  ReadMicroseconds("CUDASIM_BACKWARD_OP_HOST_US", &s.host_time.autograd.op_ns);
+  ReadMicroseconds("CUDASIM_OWN_BASE_US", &s.host_time.main.base_ns);
+  ReadMicroseconds("CUDASIM_BACKWARD_OWN_BASE_US",
+                   &s.host_time.autograd.base_ns);
+  s.host_time.counts_own =
+      s.host_time.main.base_ns > 0 && s.host_time.autograd.base_ns > 0;
+  int moves_bytes = 1;
+  ReadInt("CUDASIM_BYTES", &moves_bytes);
+  s.moves_bytes = moves_bytes != 0;
+  ReadInt("CUDASIM_FLAG", &s.flag);
+  if (!s.moves_bytes && s.heap.poison) {
+    Refuse("CUDASIM_POISON", getenv("CUDASIM_POISON"));
+  }
   return s;
 }
 

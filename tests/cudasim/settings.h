@@ -2,9 +2,12 @@
 #ifndef EBBTIDE_TESTS_CUDASIM_SETTINGS_H_
 #define EBBTIDE_TESTS_CUDASIM_SETTINGS_H_
 
+#include <optional>
 #include <string>
 
+#include "tests/cudasim/device_model.h"
 #include "tests/cudasim/heap.h"
+#include "tests/cudasim/host_time.h"
 #include "tests/cudasim/queue.h"
 
 namespace cudasim {
@@ -27,6 +30,14 @@ struct Settings {
   int compute_capability = 80;
   int multiprocessors = 108;
   std::string faults;
+  std::optional<DeviceModel> device;  // instead of the rates, where given
+  HostTimeOptions host_time;
+  // False: copies and sets take their time and move no bytes, so that device
+  // and registered memory take none of the machine's. What the host gets of the
+  // device is zero, but `flag` where it reads a single byte: programs branch on
+  // whether all elements are what they expect.
+  bool moves_bytes = true;
+  int flag = 0;
 
   // Ends the process at a value that makes no sense, which it names.
   static Settings FromEnvironment();

@@ -2,6 +2,7 @@
 #ifndef EBBTIDE_TESTS_CUDASIM_SIMULATOR_H_
 #define EBBTIDE_TESTS_CUDASIM_SIMULATOR_H_
 
+#include <atomic>
 #include <mutex>
 #include <set>
 #include <string>
@@ -41,8 +42,12 @@ struct Simulator {
   // Queues the work, tells the observer, and looks for hazards.
   OpRef Push(Stream* stream, Work work, Lock& lock);
 
+  // The virtual clock as any thread may read it.
+  uint64_t NowUnlocked();
+
   Settings settings;
   std::mutex mutex;
+  HostTime host_time;
   Heap heap;
   HostMemory host;
   Queue queue;
@@ -50,7 +55,8 @@ struct Simulator {
   const char* failed = nullptr;  // the one call that was told to
   bool fault_breaks = false;
   bool is_traced = false;
-  std::vector<const char*> trace;  // callers of the calls so far
+  std::vector<const char*> trace;         // callers of the calls so far
+  std::atomic<uint64_t> latest_read = 0;  // of the clock, by NowUnlocked
   Hazards hazards;
   bool hazards_fatal = true;
   uint64_t blocks_taken = 0;
@@ -68,6 +74,14 @@ struct Simulator {
   std::set<std::string> interned;
 };
 
+// The op that a thread runs (cudasim_op_begin).
+struct RunningOp {
+  bool runs = false;
+  double left_ns = 0;  // of its time on the device
+  unsigned kernels_left = 0;
+  unsigned kernels = 0;  // so far
+};
+
 // The device of this thread, whether its device writes move no bytes, and
 // whether its calls are none of the program's.
 struct ThreadState {
@@ -75,6 +89,7 @@ struct ThreadState {
   int shadowed = 0;
   int aside = 0;
   int last_error = 0;
+  RunningOp op = {};
 };
 ThreadState& Thread();
 
@@ -85,16 +100,32 @@ class Call {
   // A null name only takes the lock. A call that does no work on the device, as
   // cudaGetDevice, succeeds on a broken one.
   explicit Call(const char* function, bool works = true);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
   int error() const { return error_; }
   Simulator* operator->() const { return &simulator_; }
   Lock& lock() { return lock_; }
   // The program's handle of a stream; null if there is no such stream.
   Stream* StreamOf(const void* handle) const;
 
+  // The call takes the host so much longer, where a device file says it.
+  void Spend(double ns);
+  // What the next kernel of this thread takes on the device, counted as
+  // launched; `otherwise` where no op runs that says it.
+  Nanos KernelTime(Nanos otherwise);
+  // The thread's processor time is the simulator's until Resume.
+  void Pause() { simulator_.host_time.Enter(); }
+  void Resume() { simulator_.host_time.Leave(); }
+
  private:
   Simulator& simulator_;
   Lock lock_;
   int error_ = 0;
+  bool is_timed_ = false;  // a call of the program's, on a thread that counts
+  // What it takes here is about what it takes a driver, and counts as the
+  // program's time.
+  bool is_lookup_ = false;
 };
 
 }  // namespace cudasim
