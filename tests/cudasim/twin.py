@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "tests" / "data" / "h100"
@@ -131,7 +132,7 @@ def _count_steps(path: str) -> None:
             }
         )
 
-    def counted(*arguments: object) -> None:
+    def counted(*arguments: Any) -> None:
         count()
         reset(*arguments)
 
@@ -144,7 +145,7 @@ def _count_steps(path: str) -> None:
         ]
         Path(path).write_text(json.dumps(steps))
 
-    torch.cuda.reset_peak_memory_stats = counted
+    setattr(torch.cuda, reset.__name__, counted)
     atexit.register(write)
 
 
