@@ -119,6 +119,34 @@ Findings CheckAutoload(const SystemView& system) {
                  "unset it")};
 }
 
+// "for CUDA 13.0".
+std::string ForCuda(int64_t version) {
+  return absl::StrFormat("for CUDA %d.%d", version / 1000, version % 1000 / 10);
+}
+
+Findings CheckDriver(const SystemView& system) {
+  const DriverView& driver = system.driver;
+  if (!driver.file.empty() && driver.problem.empty()) {
+    return {Ok("driver",
+               driver.version == 0
+                   ? driver.file
+                   : absl::StrCat(ForCuda(driver.version), ", ", driver.file))};
+  }
+  // Torch may know of one that the loader does not find from here.
+  if (system.python.driver > 0) {
+    return {Ok("driver", absl::StrCat(ForCuda(system.python.driver),
+                                      ", which torch finds"))};
+  }
+  if (!driver.file.empty()) {
+    return {Missing("driver", absl::StrCat(driver.file, ": ", driver.problem),
+                    "nothing for CPU mode; else see what nvidia-smi says, and "
+                    "that CUDA_VISIBLE_DEVICES names a device")};
+  }
+  if (system.python.torch_cuda.empty()) return {};
+  return {Missing("driver", absl::StrCat("no CUDA driver: ", driver.problem),
+                  "nothing for CPU mode; else install NVIDIA's driver")};
+}
+
 Findings CheckCuda(const SystemView& system) {
   const PythonView& python = system.python;
   if (python.torch.empty()) return {};
@@ -126,13 +154,8 @@ Findings CheckCuda(const SystemView& system) {
     return {Missing("CUDA", "this torch is for CPU",
                     "nothing for CPU mode; else install a torch with CUDA")};
   }
-  if (python.driver == 0) {
-    return {Missing("driver", "no CUDA driver",
-                    "nothing for CPU mode; else install NVIDIA's driver")};
-  }
-  Findings findings = {
-      Ok("driver", absl::StrFormat("for CUDA %d.%d", python.driver / 1000,
-                                   python.driver % 1000 / 10))};
+  if (system.driver.file.empty() && python.driver == 0) return {};
+  Findings findings;
   if (python.devices.empty()) {
     const std::string& problem = python.devices_problem;
     findings.push_back(Missing(
@@ -215,10 +238,10 @@ Findings CheckSpill(const SystemView& system) {
 
 using Check = Findings (*)(const SystemView& system);
 constexpr Check kChecks[] = {
-    CheckLibrary,  CheckPython, CheckTorch,     CheckEntryPoints,
-    CheckAutoload, CheckCuda,   CheckCupti,     CheckMemory,
-    CheckPinned,   CheckSpill,  CheckPreloaded, CheckTorchAllocator,
-    CheckNames,    CheckValues,
+    CheckLibrary,        CheckPython, CheckTorch,  CheckEntryPoints,
+    CheckAutoload,       CheckDriver, CheckCuda,   CheckCupti,
+    CheckMemory,         CheckPinned, CheckSpill,  CheckPreloaded,
+    CheckTorchAllocator, CheckNames,  CheckValues,
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "allocator/host_limit.h"
+#include "cli/driver_view.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -23,8 +24,8 @@ struct PythonView {
   std::string torch_problem;  // why not
   std::string torch_cuda;     // that torch was built for; empty: none
   std::vector<std::string> entry_points;  // "name=module:function"
-  int64_t driver = 0;                     // of CUDA, as 12040; 0: there is none
-  std::vector<std::string> devices;       // "NVIDIA H100, 80.00 GiB"
+  int64_t driver = 0;  // of CUDA, as torch finds it: 12040; 0: it finds none
+  std::vector<std::string> devices;  // "NVIDIA H100, 80.00 GiB"
   std::string devices_problem;
   bool has_cupti = false;
 };
@@ -47,6 +48,7 @@ struct SystemView {
   std::string preload_problem;
   std::vector<std::string> built_for;  // versions of torch; none: nobody knows
   PythonView python;
+  DriverView driver;
   SpillView spill;
   Bytes ram{};
   std::optional<Bytes> cgroup;   // nullopt: no limit

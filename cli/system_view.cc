@@ -54,6 +54,9 @@ except Exception as error:
 if answer.get("cuda"):
     try:
         answer["driver"] = torch._C._cuda_getDriverVersion()
+    except Exception:
+        pass
+    try:
         for i in range(torch.cuda.device_count()):
             p = torch.cuda.get_device_properties(i)
             gib = p.total_memory / 2**30
@@ -262,6 +265,8 @@ SystemView LookAtSystem() {
   }
   const auto settings = SettingsFromEnvironment();
   view.settings_problem = std::string(settings.status().message());
+  // It forks: before anything that may start a thread.
+  view.driver = LookAtDriver();
   const auto preload = FindPreload();
   if (preload.ok()) {
     view.preload = *preload;

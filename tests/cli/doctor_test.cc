@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "cli/system_view.h"
 
 namespace ebbtide {
@@ -26,6 +27,7 @@ SystemView Healthy() {
                  .driver = 13000,
                  .devices = {"Card, 80.00 GiB"},
                  .has_cupti = true};
+  view.driver = {.file = "/lib/libcuda.so.580.1", .version = 13000};
   view.spill = {.folder = "/tmp",
                 .file_system = "ext4",
                 .is_direct = true,
@@ -114,8 +116,20 @@ TEST(DoctorTest, WhatIsWrongIsNamedAndWhatToDoIsSaid) {
        "autoload", "TORCH_DEVICE_BACKEND_AUTOLOAD=0", "unset it"},
       {with([](auto* v) { v->python.torch_cuda.clear(); }), kMissing, false,
        "CUDA", "this torch is for CPU", "nothing for CPU mode"},
-      {with([](auto* v) { v->python.driver = 0; }), kMissing, false, "driver",
-       "no CUDA driver", "nothing for CPU mode"},
+      {with([](auto* v) {
+         v->driver = {.problem = "libcuda.so.1: cannot open"};
+         v->python.driver = 0;
+         v->python.devices.clear();
+       }),
+       kMissing, false, "driver", "no CUDA driver: libcuda.so.1: cannot open",
+       "nothing for CPU mode"},
+      {with([](auto* v) {
+         v->driver.problem = "cuInit failed with CUDA_ERROR_UNKNOWN (999)";
+         v->python.driver = 0;
+       }),
+       kMissing, false, "driver",
+       "/lib/libcuda.so.580.1: cuInit failed with CUDA_ERROR_UNKNOWN (999)",
+       "nvidia-smi"},
       {with([](auto* v) { v->python.devices.clear(); }), kMissing, false,
        "device", "torch sees no CUDA device", "CUDA_VISIBLE_DEVICES"},
       {with([](auto* v) {
@@ -201,12 +215,45 @@ TEST(DoctorTest, WhatIsFineIsSaidToo) {
     all += finding.name + ": " + finding.what + "\n";
   }
   for (const char* line :
-       {"python: 3.11.2, /usr/bin/python\n", "driver: for CUDA 13.0\n",
+       {"python: 3.11.2, /usr/bin/python\n",
+        "driver: for CUDA 13.0, /lib/libcuda.so.580.1\n",
         "device cuda:0: Card, 80.00 GiB\n", "cgroup: memory limit 1.00 GiB\n",
         "memlock: 8.00 MiB\n", "LD_PRELOAD: /x/libm.so is loaded, too\n",
         "spilling: /tmp on ext4, 1500 MB/s out and 2000 MB/s back"}) {
     EXPECT_THAT(all, HasSubstr(line));
   }
+}
+
+std::string DriverLine(const SystemView& view) {
+  for (const Finding& finding : Diagnose(view)) {
+    if (finding.name != "driver") continue;
+    return absl::StrCat(StateName(finding.state), ": ", finding.what);
+  }
+  return "";
+}
+
+TEST(DoctorTest, TheDriverIsTheLoadersWhateverTorchSays) {
+  SystemView view = Healthy();
+  view.python.driver = 0;
+  view.python.devices.clear();
+  EXPECT_EQ(DriverLine(view), "ok: for CUDA 13.0, /lib/libcuda.so.580.1");
+  view.python = {};
+  EXPECT_EQ(DriverLine(view), "ok: for CUDA 13.0, /lib/libcuda.so.580.1");
+  view.driver.version = 0;
+  EXPECT_EQ(DriverLine(view), "ok: /lib/libcuda.so.580.1");
+}
+
+TEST(DoctorTest, ADriverThatOnlyTorchFindsIsOneToo) {
+  SystemView view = Healthy();
+  view.driver = {.problem = "libcuda.so.1: cannot open"};
+  EXPECT_EQ(DriverLine(view), "ok: for CUDA 13.0, which torch finds");
+}
+
+TEST(DoctorTest, WithoutCudaNobodyMissesADriver) {
+  SystemView view = Healthy();
+  view.driver = {.problem = "libcuda.so.1: cannot open"};
+  view.python = {};
+  EXPECT_EQ(DriverLine(view), "");
 }
 
 TEST(DoctorTest, APythonThatAnswersSomethingElseIsAProblem) {

@@ -72,6 +72,59 @@ def test_a_python_that_does_not_answer_is_not_fit(tmp_path: Path) -> None:
     assert "limited  python: no python on PATH -> " in done.stdout
 
 
+# What a program needs of the driver's library.
+DRIVER = """
+int cuInit(unsigned flags) { return RESULT; }
+int cuDriverGetVersion(int* version) { *version = 12080; return 0; }
+int cuGetErrorName(int error, const char** name) {
+  *name = "CUDA_ERROR_NO_DEVICE";
+  return error != 100;
+}
+"""
+
+
+def driver_line(folder: Path, source: str, *flags: str) -> tuple[int, str]:
+    """What is said where the loader finds this driver, and there is no python."""
+    folder.mkdir()
+    library = folder / "libcuda.so.580.1"
+    (folder / "driver.c").write_text(source)
+    command: list[str | Path] = [
+        "cc",
+        "-shared",
+        "-fPIC",
+        *flags,
+        "-o",
+        library,
+        folder / "driver.c",
+    ]
+    assert run(command).returncode == 0
+    (folder / "libcuda.so.1").symlink_to(library.name)
+    done = run([PROGRAM, "doctor"], PATH="/nowhere", LD_LIBRARY_PATH=str(folder))
+    (line,) = [each for each in done.stdout.splitlines() if "driver: " in each]
+    return done.returncode, line.replace(str(library.resolve()), "FILE")
+
+
+def test_the_driver_that_the_loader_finds_is_named(tmp_path: Path) -> None:
+    assert driver_line(tmp_path / "fine", DRIVER, "-DRESULT=0") == (
+        0,
+        "ok       driver: for CUDA 12.8, FILE",
+    )
+
+
+def test_a_driver_that_does_not_start_says_why(tmp_path: Path) -> None:
+    for name, source, result, why in [
+        ("none", DRIVER, "100", "cuInit failed with CUDA_ERROR_NO_DEVICE (100)"),
+        ("other", DRIVER, "803", "cuInit failed with error 803"),
+        ("empty", "int nothing;", "0", "it has no cuInit"),
+        ("crash", "int cuInit(int f) { __builtin_trap(); }", "0", "ended by signal 4"),
+    ]:
+        status, line = driver_line(tmp_path / name, source, f"-DRESULT={result}")
+        assert status == 0  # CPU mode needs none
+        assert line.startswith("missing  driver: "), line
+        assert why in line, line
+        assert "nothing for CPU mode; else see what nvidia-smi says" in line
+
+
 def test_every_variable_that_is_read_is_known() -> None:
     sources = [
         *harness.ROOT.glob("hooks/*.cc"),
