@@ -17,7 +17,10 @@ const char* WhyNotAgain(const TapeOp& op) {
   // As in a custom function or a compiled graph, whose kernels write into
   // results of ops, and are no ops themselves.
   if (!op.grad_mode) return "ran where gradients are off";
-  return op.verified ? nullptr : "did not repeat its bytes";
+  if (op.verified) return nullptr;
+  // A trial takes memory, which may be refused, and an op may end before one.
+  return op.tried ? "did not repeat its bytes"
+                  : "has not been proven to repeat its bytes";
 }
 
 bool HasItsVersion(const TapeStorage& storage) {
@@ -65,6 +68,10 @@ class RecipeSearch {
   bool AddWriters(int storage) {
     const TapeStorage& wanted = tape_.storages[storage];
     if (wanted.writers.empty()) return No(-1, "made by no op of the pair");
+    if (!tape_.may_recompute) {
+      return No(wanted.writers.back(),
+                "is not recomputed: EBBTIDE_RECOMPUTE=0 switches that off");
+    }
     if (wanted.rewritten) {
       return No(wanted.writers.back(), "has its result rewritten");
     }

@@ -44,9 +44,9 @@ inline constexpr int kMostOps = 4096;
 bool RunsAgain(const TapeOp& op);
 
 // The recipe of `storage` as if its bytes were gone, from what is available
-// now; nullopt where there is none: an op that is opaque, not verified, or
-// reads a version that has been overwritten since; an input that is gone; more
-// than `max_ops` ops.
+// now; nullopt where there is none: recomputing is switched off; an op that is
+// opaque, not verified, or reads a version that has been overwritten since; an
+// input that is gone; more than `max_ops` ops.
 std::optional<Recipe> FindRecipe(const Tape& tape, int storage,
                                  int max_ops = kMostOps);
 

@@ -166,6 +166,7 @@ void Runtime::BeginPair() {
   }
   auto tape = std::make_shared<Tape>();
   tape->device = device_;
+  tape->may_recompute = settings_.recompute;
   if (tape_ != nullptr && state_ != State::kSteady) tape->Reserve(*tape_);
   tape_ = std::move(tape);
   residency_.Add(tape_);

@@ -100,7 +100,8 @@ struct TapeOp {
   bool fresh_self = false;
   // Reads a tensor that is not plain: never replayed.
   bool foreign = false;
-  // Passed the byte comparison of hooks/verify.h.
+  // Its byte comparison (hooks/verify.h) has been made; and it passed.
+  bool tried = false;
   bool verified = false;
   // What it leaves unwritten, where that is known; nullptr: nothing.
   std::shared_ptr<const OutputGaps> gaps;
@@ -278,6 +279,8 @@ struct Tape {
   // The tape itself while an op is being recorded on it: another thread may end
   // its pair, and begin the next, before that op has run.
   std::shared_ptr<Tape> recording;
+  // False: EBBTIDE_RECOMPUTE=0, no storage of it has a recipe.
+  bool may_recompute = true;
   // Writes have gone unseen since: no recipe is relied upon any more.
   bool blind = false;
   // What recipes read was written, and there was no memory to rebuild first

@@ -43,6 +43,7 @@ class Verifier {
   bool Mark(TapeOp* op) const {
     auto result = results_.find(op->signature);
     if (result == results_.end()) return false;
+    op->tried = true;
     op->verified = result->second.repeats;
     op->gaps = result->second.gaps;
     return true;

@@ -69,6 +69,23 @@ def test_without_spilling_what_has_no_recipe_is_kept(zygote: Zygote) -> None:
     assert groups(saved)[("kept", "exp", reason)] == STORAGE
 
 
+def test_recomputing_that_is_switched_off_is_a_reason_of_its_own(
+    zygote: Zygote,
+) -> None:
+    off = "is not recomputed: EBBTIDE_RECOMPUTE=0 switches that off"
+    switch = {"EBBTIDE_RECOMPUTE": "0"}
+    kept = zygote.same("coverage.of_every_kind", RECOMPUTE | switch).report
+    reasons = {group["reason"] for group in kept["saved"]["groups"]}
+    assert f"tanh {off}, and no spilling" in reasons
+    assert kept["saved"]["recomputable"] == 0
+    assert f"tanh {off}" in kept["not_replayable"]
+    copied = zygote.same("coverage.of_every_kind", SPILLING | switch)
+    moved = {group["reason"] for group in copied.report["saved"]["groups"]}
+    assert f"tanh {off}" in moved
+    for why in [*reasons, *moved, *kept["not_replayable"]]:
+        assert "repeat" not in why, why
+
+
 def test_saves_of_other_threads_are_counted(zygote: Zygote) -> None:
     saved = zygote.same("coverage.saved_by_another_thread", SPILLING).report["saved"]
     assert saved["saves_of_other_threads"] == 2  # exp its result, sin its argument
