@@ -51,18 +51,20 @@ void CuptiReport::Add(const StepWork& work) {
 }
 
 std::string ClosingLine(const RunReport& r) {
+  // While it rests nothing is seen.
+  const std::string steps =
+      absl::StrCat(r.steps.count(), r.rests > 0 ? " steps watched" : " steps");
   const std::string peak = absl::StrCat(
       "peak ", FormatSize(r.peak),
       Count(r.budget) < 0 ? std::string(", no budget")
                           : absl::StrCat(" of ", FormatSize(r.budget)));
   if (r.bytes_dropped == 0 && r.bytes_spilled == 0 &&
       r.weights.bytes_out == 0) {
-    return absl::StrCat("nothing done (", r.reason, "); ", peak, ", ",
-                        r.steps.count(), " steps", CudaClosing(r.cuda),
-                        CuptiClosing(r.cupti));
+    return absl::StrCat("nothing done (", r.reason, "); ", peak, ", ", steps,
+                        CudaClosing(r.cuda), CuptiClosing(r.cupti));
   }
   std::string line =
-      absl::StrCat(peak, ", ", r.steps.count(), " steps; recomputed ",
+      absl::StrCat(peak, ", ", steps, "; recomputed ",
                    FormatSize(Bytes{r.bytes_dropped}), " by ", r.ops_replayed,
                    " ops, spilled ", FormatSize(Bytes{r.bytes_spilled}));
   if (r.weights.bytes_out > 0) {

@@ -315,16 +315,14 @@ void Runtime::FillReport() {
 std::string Runtime::Report() {
   const RuntimeLock lock;
   FillReport();
-  return ReportToJson(report_);
+  return ReportToJson(ReportSoFar());
 }
 
 std::string Runtime::Finish() {
   const RuntimeLock lock;
   Device::Get().BeginExit();
+  CloseLastStep();
   if (progress_) progress_->Close();
-  // The books only: a thread may be inside the pair, and goes on with it.
-  CloseStep();
-  TakeQueuedTime();
   LogQueued();
   watch_.kernels().Drop();
   watch_.kernels().CleanUp();

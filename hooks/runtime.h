@@ -180,6 +180,13 @@ class Runtime final : public TapeListener {
   // Between the last pair and the next: the books of the one, what to do in
   // the other.
   void CloseStep();
+  void BookStep();
+  void BeginDeviceStep();
+  void CloseLastStep();  // of the process
+  // Its backward pass is: the step counts, though it goes on until the next
+  // begins.
+  bool IsStepOver() const;
+  RunReport ReportSoFar() const;
   void LogQueued();
   void Learn();
   void Decide();

@@ -76,37 +76,71 @@ void Runtime::LogQueued() {
   DeviceSpans::Global().Poll();
 }
 
-void Runtime::CloseStep() {
+bool Runtime::IsStepOver() const {
+  return step_began_ > 0 && complete_ && !in_pair_;
+}
+
+void Runtime::BookStep() {
   const double now = Seconds();
   TakeQueuedTime();
-  if (step_began_ > 0) {
-    plan_run_.reset();
-    watch_.EndStep();
-    step_seconds_ = now - step_began_;
-    const Bytes peak = Device::Get().StepPeak(device_);
-    overran_ = peak > budget();
-    // The cache goes on growing for some steps after what is alive does not.
-    grew_ = Device::Get().is_async() && peak > highest_peak_;
-    highest_peak_ = std::max(highest_peak_, peak);
-    waste_ = peak - ledger().Peak();
-    if (overran_) ++report_.over_budget_steps;
-    LogQueued();
-    RunLog::Global().EndStep(report_.steps.count(), peak);
-    report_.steps.Add({.seconds = step_seconds_, .peak = peak});
-    note_ = {.number = report_.steps.count() - 1, .marks = watch_.step_marks()};
-    NoteWork();
-    ++report_.steps_by_state[NameOf(state_)];
-    ShowProgress(now, /*at_once=*/false);
-  }
+  if (step_began_ == 0) return;
+  plan_run_.reset();
+  watch_.EndStep();
+  step_seconds_ = now - step_began_;
+  const Bytes peak = Device::Get().StepPeak(device_);
+  overran_ = peak > budget();
+  // The cache goes on growing for some steps after what is alive does not.
+  grew_ = Device::Get().is_async() && peak > highest_peak_;
+  highest_peak_ = std::max(highest_peak_, peak);
+  waste_ = peak - ledger().Peak();
+  if (overran_) ++report_.over_budget_steps;
+  LogQueued();
+  RunLog::Global().EndStep(report_.steps.count(), peak);
+  report_.steps.Add({.seconds = step_seconds_, .peak = peak});
+  note_ = {.number = report_.steps.count() - 1, .marks = watch_.step_marks()};
+  NoteWork();
+  ++report_.steps_by_state[NameOf(state_)];
+  ShowProgress(now, /*at_once=*/false);
+}
+
+void Runtime::BeginDeviceStep() {
   // What was evicted on demand was so because of where things lay: an arena
   // would have them elsewhere.
   const bool follows_plan =
       followed_plan_ != nullptr &&
       (state_ == State::kActive || state_ == State::kSteady);
   Device::Get().BeginStep(device_, follows_plan && !was_relieved_);
+}
+
+void Runtime::CloseStep() {
+  BookStep();
+  BeginDeviceStep();
   RunLog::Global().BeginStep(report_.steps.count());
   step_began_ = Seconds();
   Device::Get().ResetPeak(device_);
+}
+
+// A thread may be inside the pair, and goes on with it: that step is not over,
+// but what it has taken counts.
+void Runtime::CloseLastStep() {
+  if (IsStepOver()) {
+    BookStep();
+    BeginDeviceStep();
+    step_began_ = 0;
+  } else if (step_began_ > 0 && Device::Get().StepPeak(device_) > budget()) {
+    ++report_.over_budget_steps;
+  }
+  TakeQueuedTime();
+}
+
+RunReport Runtime::ReportSoFar() const {
+  RunReport report = report_;
+  if (!IsStepOver()) return report;
+  const Bytes peak = Device::Get().StepPeak(device_);
+  if (peak > budget()) ++report.over_budget_steps;
+  report.steps.Add({.seconds = Seconds() - step_began_, .peak = peak});
+  ++report.steps_by_state[NameOf(state_)];
+  return report;
 }
 
 void Runtime::StartProgress() {

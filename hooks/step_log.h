@@ -1,4 +1,12 @@
-// The last steps of a run, by their number in it.
+// The last steps of a run, by their number in it, from 0.
+//
+// A step is one forward/backward pair with all that follows it until the next
+// one begins. It counts once its backward pass is over, or the next pair has
+// begun: a program that calls backward 12 times has made 12 steps, and one that
+// dies in the forward or backward pass of the next has made 12, too. What goes
+// by while the runtime rests (State::kIdle) is not seen: all of it is one step
+// if it wakes, and none if it does not. The closing line, the report, progress
+// and traces all count so; a step that a trace only begins is not over.
 #ifndef EBBTIDE_HOOKS_STEP_LOG_H_
 #define EBBTIDE_HOOKS_STEP_LOG_H_
 

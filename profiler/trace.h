@@ -97,8 +97,8 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-// One forward/backward pair. `end` is 0, and the peak too, if the trace stops
-// inside it.
+// One forward/backward pair. `end` is 0, and the peak too, if the run stops
+// inside it: such a step does not count (hooks/step_log.h).
 struct StepRecord {
   int64_t index = 0;
   int64_t begin = 0;

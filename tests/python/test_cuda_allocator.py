@@ -161,7 +161,7 @@ def test_a_budget_is_that_of_the_devices_it_names(
 def test_one_size_is_the_cpus_where_no_device_is_used(device: Zygote) -> None:
     done = device.same("cuda_budget.trains_on_the_cpu", {"EBBTIDE_BUDGET": "1GiB"})
     assert done.report["budget"] == GIB
-    assert done.report["steps"] == 2  # and the third is not over
+    assert done.report["steps"] == 2  # and in the third it rests
 
 
 def test_what_is_loaded_before_the_device_is_used_has_no_budget(
