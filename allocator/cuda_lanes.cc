@@ -134,7 +134,7 @@ absl::Status CudaLanes::Check(const Request& request) const {
   if (InChild()) return NoDevice();
   if (request.size <= Bytes{0} || request.size > request.extent.size) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("pinned slab: %d bytes in an extent of %d",
+        absl::StrFormat("host memory: a copy of %d bytes in a place of %d",
                         Count(request.size), Count(request.extent.size)));
   }
   return absl::OkStatus();

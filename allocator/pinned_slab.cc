@@ -170,7 +170,7 @@ absl::Status PinnedSlab::Core::Make(size_t index, bool may_stay_pageable) {
   } else {
     system.decommit(address, size);
     failure = absl::ResourceExhaustedError(absl::StrFormat(
-        "pinned slab: the system has no memory for %d bytes", size));
+        "host memory: the system has no memory for %d bytes", size));
   }
   std::lock_guard lock(mutex);
   chunks[index] = now;
@@ -252,13 +252,13 @@ absl::StatusOr<std::unique_ptr<PinnedSlab>> PinnedSlab::Open(
   whole.chunk = RoundUpToPage(options.chunk);
   if (whole.limit <= Bytes{0} || whole.chunk <= Bytes{0}) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "pinned slab: a limit of %d bytes in chunks of %d is no memory",
+        "host memory: a limit of %d bytes in chunks of %d is no memory",
         Count(options.limit), Count(options.chunk)));
   }
   char* const base = system.reserve(Count(whole.limit));
   if (base == nullptr) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "pinned slab: no %d bytes of address space", Count(whole.limit)));
+        "host memory: no %d bytes of address space", Count(whole.limit)));
   }
   if (whole.node) system.prefer_node(base, Count(whole.limit), *whole.node);
   auto core = std::make_shared<Core>(api, whole, system, base);
@@ -277,7 +277,7 @@ absl::StatusOr<Extent> PinnedSlab::Take(Bytes size) {
   const std::optional<Extent> extent = extents_.Take(RoundUpToGrain(size));
   if (!extent) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "pinned slab: no room for %d bytes; %d of its limit of %d are used",
+        "host memory: no room for %d bytes; %d of its limit of %d are used",
         Count(size), Count(extents_.used()), Count(limit())));
   }
   const int64_t end = extent->offset + Count(extent->size);

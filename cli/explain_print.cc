@@ -135,7 +135,8 @@ std::string Cell(std::optional<Time> time, std::optional<Time> before) {
 void AddBudgets(const Explanation& e, std::string* text) {
   Line(text, "\nwhat each %s of budget buys: a step would take",
        FormatSize(e.unit));
-  Line(text, "%12s %26s %26s", "budget", "without spilling", "with spilling");
+  Line(text, "%12s %26s %26s", "budget", "without offloading",
+       "with offloading");
   BudgetRow before;
   for (const BudgetRow& row : e.budgets) {
     std::string line =
@@ -227,10 +228,10 @@ std::string ExplanationToText(const Explanation& e) {
   if (!e.plan_source.empty()) AddPlan(e, &text);
   if (e.keeping) {
     text.push_back('\n');
-    AddFloor("without spilling", e.keeping, e.keeping->proven, e.keeping_makers,
-             &text);
-    AddFloor("with spilling", e.spilling, e.proven_spilling, e.spilling_makers,
-             &text);
+    AddFloor("without offloading", e.keeping, e.keeping->proven,
+             e.keeping_makers, &text);
+    AddFloor("with offloading", e.spilling, e.proven_spilling,
+             e.spilling_makers, &text);
     AddBudgets(e, &text);
   }
   if (e.run && e.run->report) AddReport(*e.run->report, &text);

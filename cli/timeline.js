@@ -25,7 +25,7 @@ function showHead() {
         time(Math.round(data.steps_nanos / data.whole_steps)) : '–'],
     ['dropped', size(data.total.dropped)],
     ['recomputing', time(data.total.recompute.nanos)],
-    ['copied out', size(data.total.spilled)],
+    ['offloaded', size(data.total.spilled)],
     ['waiting', time(data.total.stall.nanos)],
   ];
   for (const [label, value] of tiles) {
@@ -194,7 +194,7 @@ function select(point) {
   holderRows(body, away.map((block) => ({
     block, cause: 'away',
     why: block.how === 'drop' ? 'dropped: will be made again' :
-        'in a slower tier',
+        PLACES.join(' and ') || 'copied out',
   })));
   showLegend(point);
   redraw();
@@ -240,7 +240,7 @@ function showTables() {
     rows.unshift({cells: opCells(data.total, 'all'), className: 'total'});
     fillTable(byId('rows'),
               ['op', 'drops', 'dropped', 'recomputed', 'recompute time',
-               'spills', 'spilled', 'offloaded', 'restored', 'waiting'], rows);
+               'offloads', 'offloaded', 'copies out', 'copies back', 'waiting'], rows);
   } else {
     byId('rows-part').remove();
   }
@@ -265,7 +265,8 @@ function showExplanation() {
       (sentence) => 'Not known: ' + sentence) : [];
   const floors = explained && explained.floor || {};
   for (const [how, floor] of Object.entries(floors).reverse()) {
-    facts.unshift('Floor ' + how.replace('_', ' ') + ': ' +
+    facts.unshift('Floor ' + (how === 'with_spilling' ? 'with' : 'without') +
+                  ' offloading: ' +
                   (floor.known === null ? '' : size(floor.known) +
                                         ' by the best plan known; ') +
                   'every plan needs ' + size(floor.proven) + ', for ' +
@@ -316,8 +317,8 @@ function showBudgets() {
   const here = Math.min(budget === null ? data.peak : budget, widest);
   const hereRow = rows.filter(([bytes]) => bytes <= here).at(-1);
   const hereTime = hereRow && isFinite(best(hereRow)) ? best(hereRow) : null;
-  const ways = [['without spilling', colour('parameters')],
-                ['with spilling', colour('recompute')]];
+  const ways = [['without offloading', colour('parameters')],
+                ['with offloading', colour('recompute')]];
   if (budgets) budgets.destroy();
   byId('budgets-legend').textContent = '';
   for (const [way, style] of ways) {

@@ -34,9 +34,7 @@ function showTiers(range) {
     underlayCallback: (pen, area) => {
       pen.fillStyle = colour('soft');
       pen.font = '12px system-ui, sans-serif';
-      const kinds = ['host', 'disk'].filter(
-          (kind) => tiers.some((each) => each[kind] > 0));
-      pen.fillText('on ' + kinds.join(' and '), area.x + 6, area.y + 13);
+      pen.fillText(PLACES.join(' and '), area.x + 6, area.y + 13);
     },
   });
 }
@@ -278,7 +276,8 @@ listen();
 if (curve.length) select(peakPoint());
 else showLegend();
 // For scripts that look at the page. `painted`: milliseconds to the first frame.
-window.timeline = {view, select, show, pointAt, painted: null};
+window.timeline =
+    {view, select, show, pointAt, places: PLACES, painted: null};
 requestAnimationFrame(() => setTimeout(() => {
   window.timeline.painted = performance.now();
 }, 0));

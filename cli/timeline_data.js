@@ -114,6 +114,10 @@ const curve = unpackCurve();
 const blocks = unpackBlocks();
 const byNumber = new Map(blocks.map((block) => [block.number, block]));
 const tiers = unpackTiers();
+// Where bytes lie that have left the device.
+const PLACES = [['host', 'in host memory'], ['disk', 'on disk']]
+    .filter(([tier]) => tiers.some((each) => each[tier] > 0))
+    .map(([, place]) => place);
 const lanes = {};
 for (const kind of Object.keys(data.lanes)) {
   lanes[kind] = unpackLane(data.lanes[kind]);

@@ -95,7 +95,8 @@ void Classify(const Tape& tape, int index, bool can_spill, Coverage* coverage,
     add("offload only", Describe(tape, *why));
   } else {
     coverage->kept += bytes;
-    add("kept", absl::StrCat(Describe(tape, *why), ", and no spilling"));
+    add("kept", absl::StrCat(Describe(tape, *why), ", and no ",
+                             Device::Get().tier_words().moving));
   }
 }
 

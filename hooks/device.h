@@ -39,6 +39,7 @@
 #include "allocator/ledger.h"
 #include "hooks/host_tier.h"
 #include "hooks/settings.h"
+#include "hooks/tier_words.h"
 #include "planner/units.h"
 #include "profiler/clock.h"
 
@@ -86,6 +87,9 @@ class Device {
 
   c10::DeviceType type() const { return type_; }
   bool is_async() const { return is_async_; }
+  const TierWords& tier_words() const {
+    return is_async_ ? kHostWords : kDiskWords;
+  }
   c10::DispatchKey autograd_key() const { return autograd_key_; }
   c10::DispatchKey autocast_key() const { return autocast_key_; }
   // For people.

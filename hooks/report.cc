@@ -63,10 +63,10 @@ std::string ClosingLine(const RunReport& r) {
     return absl::StrCat("nothing done (", r.reason, "); ", peak, ", ", steps,
                         CudaClosing(r.cuda), CuptiClosing(r.cupti));
   }
-  std::string line =
-      absl::StrCat(peak, ", ", steps, "; recomputed ",
-                   FormatSize(Bytes{r.bytes_dropped}), " by ", r.ops_replayed,
-                   " ops, spilled ", FormatSize(Bytes{r.bytes_spilled}));
+  std::string line = absl::StrCat(peak, ", ", steps, "; recomputed ",
+                                  FormatSize(Bytes{r.bytes_dropped}), " by ",
+                                  r.ops_replayed, " ops, ", r.words.moved, " ",
+                                  FormatSize(Bytes{r.bytes_spilled}));
   if (r.weights.bytes_out > 0) {
     absl::StrAppend(&line, ", weights out ",
                     FormatSize(Bytes{r.weights.bytes_out}), " and back ",

@@ -14,6 +14,7 @@
 #include "hooks/out_of_memory.h"
 #include "hooks/step_log.h"
 #include "hooks/step_work.h"
+#include "hooks/tier_words.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -88,19 +89,21 @@ struct RunReport {
   int64_t over_budget_steps = 0;
   int64_t ops_replayed = 0;
   int64_t bytes_dropped = 0;
-  int64_t bytes_spilled = 0;
+  int64_t bytes_spilled = 0;     // to the tier below, of whichever kind
+  TierWords words = kDiskWords;  // of that
   int64_t verified = 0;    // rebuilt storages compared with what was dropped
   int64_t mismatches = 0;  // of those, different
   // Bytes that could not be dropped where memory was short, by what stood in
   // the way (recovery.h).
   std::map<std::string, int64_t> not_replayable;
-  int64_t bytes_restored = 0;  // read back from the spill file
+  int64_t bytes_restored = 0;  // brought back from the tier below
   WeightReport weights;
   // Of the copies out and back; nullopt: there is no tier.
   std::optional<HostTier::CopyRates> out;
   std::optional<HostTier::CopyRates> back;
   // Held when the report was made: saved tensors that have come to us, their
-  // bytes on the device (the script may hold them as well) and in the file.
+  // bytes on the device (the script may hold them as well) and in the tier
+  // below.
   int64_t saved_tensors = 0;
   Bytes saved{};
   Bytes in_file{};

@@ -58,15 +58,16 @@ bool Residency::Complete(Tape* tape, int index) {
 void Residency::GiveUpSpilling(const absl::Status& why) {
   if (!spill_failure_.empty()) return;
   spill_failure_ = std::string(why.message());
-  say_(absl::StrCat("no more spilling: ", spill_failure_));
+  say_(absl::StrCat("no more ", Device::Get().tier_words().moving, ": ",
+                    spill_failure_));
 }
 
 void Residency::NoteFull(Bytes refused) {
   if (std::exchange(full_said_, true)) return;
   const TierRoom room = tier_->room();
-  say_(absl::StrCat("no room to spill ", FormatSize(refused), ", ",
-                    FormatSize(room.used), " of at most ",
-                    FormatSize(room.limit),
+  say_(absl::StrCat("no room to ", Device::Get().tier_words().move, " ",
+                    FormatSize(refused), ", ", FormatSize(room.used),
+                    " of at most ", FormatSize(room.limit),
                     " are used: what finds none stays or is recomputed"));
 }
 

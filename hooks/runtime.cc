@@ -120,7 +120,8 @@ absl::Status Runtime::Enter(Device* device) {
     if (opened.ok()) {
       tier = *std::move(opened);
     } else {
-      Say(absl::StrCat("no spilling: ", opened.status().message()));
+      Say(absl::StrCat("no ", device->tier_words().moving, ": ",
+                       opened.status().message()));
     }
   }
   absl::Status installed = device->Install(
@@ -274,6 +275,7 @@ void Runtime::BeforeFree(void* block) {
 void Runtime::FillReport() {
   report_.peak = Device::Get().RunPeak(device_);
   report_.budget = budget() == kNoBudget ? Bytes{-1} : budget();
+  report_.words = Device::Get().tier_words();
   report_.cuda = ReportCuda();
   report_.cupti.is_asked = settings_.cupti;
   report_.cupti.refused = watch_.kernels().refused();

@@ -43,13 +43,16 @@ void Runtime::TellFloor(SignatureBook* book) {
     return;
   }
   highest_floor_ = floor.bytes;
-  floor_ = absl::StrCat(
-      "the budget is below the floor of ", FormatSize(floor.bytes),
-      residency_.CanSpill() ? "" : " without spilling", ": ", floor.name,
-      " needs it, ", FormatSize(floor.other), " of that not for saved tensors");
+  const TierWords& words = Device::Get().tier_words();
+  const std::string without =
+      residency_.CanSpill() ? "" : absl::StrCat(" without ", words.moving);
+  floor_ =
+      absl::StrCat("the budget is below the floor of ", FormatSize(floor.bytes),
+                   without, ": ", floor.name, " needs it, ",
+                   FormatSize(floor.other), " of that not for saved tensors");
   std::string advice = "a smaller batch lowers it";
   if (spilling.bytes < floor.bytes) {
-    advice = absl::StrCat("spilling (EBBTIDE_SPILL_DIR) lowers it to ",
+    advice = absl::StrCat(words.moving, " (", words.allow, ") lowers it to ",
                           FormatSize(spilling.bytes), ", ", advice, " too");
   }
   Say(absl::StrCat(floor_, "; ", advice,

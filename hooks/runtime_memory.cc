@@ -105,8 +105,9 @@ std::vector<std::string> Runtime::WhatWouldHelp(const OutOfMemory& what) const {
   if (tape_ != nullptr) {
     const Coverage coverage = FindCoverage(*tape_, residency_.CanSpill());
     if (!residency_.CanSpill()) {
-      helps.emplace_back(
-          "spilling (EBBTIDE_SPILL_DIR), for what cannot be recomputed");
+      const TierWords& words = Device::Get().tier_words();
+      helps.push_back(absl::StrCat(words.moving, " (", words.allow,
+                                   "), for what cannot be recomputed"));
     }
     AddWhatStays(coverage, &helps);
   }

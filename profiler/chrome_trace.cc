@@ -77,9 +77,8 @@ class ChromeWriter final : public TraceVisitor {
     AddPoint(event.time, CausesOf(books_.live(), books_.workspace()));
   }
   void OnTier(const TierSample& sample) override {
-    Add('C', "\"host and disk\"", sample.time, kSteps,
-        absl::StrCat(R"(,"args":{"host":)", Count(sample.host), R"(,"disk":)",
-                     Count(sample.disk), "}"));
+    AddTier("host memory", sample.host, sample.time, &has_host_);
+    AddTier("disk", sample.disk, sample.time, &has_disk_);
   }
   void OnBudget(const BudgetChange& change) override {
     Add('C', "\"budget\"", change.time, kSteps,
@@ -100,7 +99,7 @@ class ChromeWriter final : public TraceVisitor {
     const bool dropped = eviction.how == Eviction::How::kDrop;
     const SpanKind kind = dropped ? SpanKind::kRecompute : SpanKind::kOffload;
     Add('i', names_[eviction.name], eviction.time, FirstRow(kind),
-        absl::StrCat(R"(,"cat":")", dropped ? "drop" : "spill",
+        absl::StrCat(R"(,"cat":")", dropped ? "drop" : "offload",
                      R"(","s":"t","args":{"bytes":)", Count(eviction.bytes),
                      R"(,"by":")", eviction.planned ? "plan" : "demand",
                      "\"}"));
@@ -150,6 +149,13 @@ class ChromeWriter final : public TraceVisitor {
     Add('M', "\"thread_sort_index\"", start_.time, row,
         absl::StrCat(R"(,"args":{"sort_index":)", row, "}"));
   }
+  // A run has one tier below, which is named from its first bytes on.
+  void AddTier(const char* name, Bytes bytes, int64_t time, bool* is_used) {
+    *is_used = *is_used || bytes > Bytes{};
+    if (!*is_used) return;
+    Add('C', absl::StrCat("\"", name, "\""), time, kSteps,
+        absl::StrCat(R"(,"args":{"bytes":)", Count(bytes), "}"));
+  }
   void AddPoint(int64_t time, const BytesByCause& live) {
     curve_.Add({.time = time, .event = events_++, .live = live},
                [this](const TimelinePoint& point) { AddCounter(point); });
@@ -182,6 +188,8 @@ class ChromeWriter final : public TraceVisitor {
   int64_t flows_ = 0;
   int64_t events_ = 0;
   StepRecord step_ = {.index = -1};
+  bool has_host_ = false;
+  bool has_disk_ = false;
   bool is_first_ = true;
 };
 

@@ -225,7 +225,7 @@ absl::Status ExplainBudgets(const Profile& profile,
     explanation->spilling = *std::move(spilling);
   } else {
     explanation->unknown.push_back(
-        "what spilling would buy: the profile has no speed of copies");
+        "what offloading would buy: the profile has no speed of copies");
   }
   FillBudgets(explanation);
   return absl::OkStatus();

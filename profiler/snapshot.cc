@@ -207,7 +207,7 @@ void SnapshotWriter::OnTier(const TierSample& sample) {
           return address;
         });
   };
-  put(host_, sample.host, "on the host");
+  put(host_, sample.host, "in host memory");
   put(disk_, sample.disk, "on disk");
 }
 

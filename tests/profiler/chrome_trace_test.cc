@@ -65,7 +65,7 @@ TEST(ChromeTraceTest, EverythingHasAnEventAtItsTime) {
   EXPECT_EQ(by_phase["C"][0]["args"]["parameters"], 2);
   EXPECT_EQ(by_phase["C"][1]["args"]["budget"], 1 << 20);
   ASSERT_EQ(by_phase["i"].size(), 1);
-  EXPECT_EQ(by_phase["i"][0]["cat"], "spill");
+  EXPECT_EQ(by_phase["i"][0]["cat"], "offload");
   EXPECT_EQ(by_phase["i"][0]["tid"], copy["tid"]);
 }
 

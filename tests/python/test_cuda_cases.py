@@ -1,5 +1,6 @@
 """Programs that use CUDA in their own ways keep their bits on the simulated device."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -107,11 +108,36 @@ def test_a_full_slab_has_room_again_in_the_next_step(process: Zygote) -> None:
     plain = unmanaged(process, "plain")
     managed = run(process, "plain", "late", 5 << 20, host_budget=512 << 10)
     assert managed.notes == plain.notes, managed.lines
-    said = [line for line in managed.lines if "no room to spill" in line]
+    said = [line for line in managed.lines if "no room to offload" in line]
     assert len(said) == 1, managed.lines
     assert "of at most 512.00 KiB" in said[0]
-    assert not any("no more spilling" in line for line in managed.lines)
+    assert not any("no more" in line for line in managed.lines)
     assert managed.spilled > 512 << 10
+
+
+# Names that programs rely on.
+OLD_NAMES = r"EBBTIDE_SPILL_DIR"
+
+
+def test_lines_speak_of_host_memory_where_bytes_are_offloaded_to_it(
+    process: Zygote,
+) -> None:
+    environment = {"RANDOM_SCHEDULE": "late"} | within(5 << 20, 512 << 10)
+    done = process.run("cuda_cases.plain", environment, seconds=60, finish=True)
+    said = re.sub(OLD_NAMES, "", "\n".join(done.lines))
+    assert not re.search("(?i)spill|disk", said), said
+    assert "ebbtide: no room to offload to host memory " in said
+    assert re.search(r"recomputed .* by \d+ ops, offloaded to host memory \d", said)
+
+
+def test_without_offloading_reasons_speak_of_it(process: Zygote) -> None:
+    environment = {"RANDOM_SCHEDULE": "late", "EBBTIDE_RECOMPUTE": "0"}
+    environment |= within(64 << 20, HOST_BUDGET) | {"EBBTIDE_SPILL_DIR": "none"}
+    done = process.run("cuda_cases.plain", environment, seconds=60)
+    reasons = {group["reason"] for group in done.report["saved"]["groups"]}
+    ends = {reason for reason in reasons if "RECOMPUTE=0" in reason}
+    assert ends
+    assert all(end.endswith(", and no offloading to host memory") for end in ends)
 
 
 def test_a_budget_for_a_block_of_the_script_is_kept_in_it(process: Zygote) -> None:

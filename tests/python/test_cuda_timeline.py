@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import harness
 import simulator
+from browser import browser
 from chrome_file import ChromeTrace, nanos
 from run import PYTHON, run
 
@@ -21,10 +23,10 @@ KINDS = ("forward", "backward", "recompute", "offload", "restore", "stall")
 
 
 @pytest.fixture(scope="module", params=["eager", "late"])
-def trained(
+def recorded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[ChromeTrace, dict[str, Any]]:
-    """The Chrome trace of a job that drops and moves, and its report."""
+) -> Path:
+    """The folder of a job that drops and moves."""
     simulator.check_built()
     folder = Path(tmp_path_factory.mktemp("cuda"))
     trace, report = folder / "run.ebbtide", folder / "report.json"
@@ -37,10 +39,39 @@ def trained(
         **simulator.SMALL_WORKSPACES,
     )
     assert done.returncode == 0, done.stderr
-    out = folder / "run.json"
-    shown = run([harness.EBBTIDE, "timeline", trace, "-o", out])
-    assert (shown.returncode, shown.stderr) == (0, "")
-    return ChromeTrace(out), json.loads(report.read_text())
+    return folder
+
+
+def shown(folder: Path, name: str) -> Path:
+    out = folder / name
+    done = run([harness.EBBTIDE, "timeline", folder / "run.ebbtide", "-o", out])
+    assert (done.returncode, done.stderr) == (0, "")
+    return out
+
+
+@pytest.fixture(scope="module")
+def trained(recorded: Path) -> tuple[ChromeTrace, dict[str, Any]]:
+    """Its Chrome trace, and its report."""
+    report = json.loads((recorded / "report.json").read_text())
+    return ChromeTrace(shown(recorded, "run.json")), report
+
+
+def test_readers_speak_of_host_memory(recorded: Path) -> None:
+    explained = run([harness.EBBTIDE, "explain", recorded / "run.ebbtide"]).stdout
+    chrome = ChromeTrace(shown(recorded, "run.json"))
+    counters = {event["name"] for event in chrome.phase("C")}
+    assert "host memory" in counters
+    with browser() as page:
+        page.open(shown(recorded, "page.html"))
+        page.press("p")
+        text = page.run("document.body.innerText")
+        places = page.run("timeline.places")
+    assert places == ["in host memory"]
+    labels = json.dumps([*counters, *(e.get("cat") for e in chrome.phase("i"))])
+    for said in (explained, text, labels):
+        assert not re.search("(?i)spill|disk", said), said
+    assert re.search("offloading", explained)
+    assert "copies out" in text
 
 
 def spans(chrome: ChromeTrace, kind: str) -> list[dict[str, Any]]:

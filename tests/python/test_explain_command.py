@@ -76,12 +76,12 @@ def test_text_for_people(trace: Path) -> None:
         r"  at the highest sample: .*saved .*iB",
         r"peak of the run: .*iB; \d+ are known by name, .*iB are not",
         r"plan \(keeps all\): keep: time .* ms",
-        r"floor without spilling: .*iB by the best plan known.*; every plan needs .*",
-        r"floor with spilling: every plan needs .*iB, for .*",
+        r"floor without offloading: .*iB by the best plan known.*; every plan needs .*",
+        r"floor with offloading: every plan needs .*iB, for .*",
         r"what each \d+\.00 .*B of budget buys",
         r" +moves ms",
         r"slow once: stage \d+ Slow.* took 2\d\d\d\.",
-        r"not known: what spilling would buy",
+        r"not known: what offloading would buy",
     ]:
         assert any(re.match(begin, row) for row in rows), begin
 
