@@ -75,10 +75,10 @@ std::optional<Recipe> UsableRecipe(const Tape& tape, int storage,
 }  // namespace
 
 bool IsEvictable(const TapeStorage& storage, size_t least) {
-  return storage.data && storage.bytes >= least && storage.pins == 0 &&
-         storage.hooks + storage.dependents > 0 && !storage.captured &&
-         storage.data.use_count() == 1 && !IsAway(storage.data) &&
-         Device::Get().IsReclaimable(storage.data);
+  return storage.data && storage.bytes >= std::max<size_t>(least, 1) &&
+         storage.pins == 0 && storage.hooks + storage.dependents > 0 &&
+         !storage.captured && storage.data.use_count() == 1 &&
+         !IsAway(storage.data) && Device::Get().IsReclaimable(storage.data);
 }
 
 Bytes OfferVictims(const std::shared_ptr<Tape>& tape,

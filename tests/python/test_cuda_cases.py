@@ -115,6 +115,16 @@ def test_a_full_slab_has_room_again_in_the_next_step(process: Zygote) -> None:
     assert managed.spilled > 512 << 10
 
 
+def test_a_tensor_of_no_bytes_is_not_offloaded(process: Zygote) -> None:
+    """The copy was refused, and all offloading given up for it."""
+    plain = unmanaged(process, "saves_nothing")
+    budget = plain.work["memory"]["reserved"] - (4 << 20)
+    managed = run(process, "saves_nothing", "late", budget)
+    assert managed.notes == plain.notes, managed.lines
+    assert managed.spilled > 0
+    assert not any("no more" in line for line in managed.lines), managed.lines
+
+
 # Names that programs rely on.
 OLD_NAMES = r"EBBTIDE_SPILL_DIR"
 

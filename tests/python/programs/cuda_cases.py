@@ -203,6 +203,21 @@ def captured_graph(t: Trial) -> None:
 
 
 @on_device
+def saves_nothing(t: Trial) -> None:
+    """Autograd saves a tensor of no bytes, and whatever can go does."""
+    model, x = chain(), rows()
+
+    def loss() -> Tensor:
+        h = model(x)
+        nothing = h[:0].exp().sum()
+        with contextlib.suppress(torch.OutOfMemoryError):
+            torch.empty(1 << 40, device="cuda")
+        return h.square().mean() + nothing
+
+    trained(t, model, loss)
+
+
+@on_device
 def out_of_memory(t: Trial) -> None:
     """What does not fit is PyTorch's error, and less of it fits afterwards."""
     model = chain()
