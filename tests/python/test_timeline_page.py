@@ -143,6 +143,38 @@ def test_the_reasons_name_ops_shapes_and_decisions(shown: Page) -> None:
     assert any("*" in name and "\n" in title for name, title in layers), layers
 
 
+LONG = "torch.nn.modules.transformer.a_name_that_has_no_end.forward_of_a_layer"
+
+
+def test_reasons_are_read_whole_in_a_window_of_1400_pixels(shown: Page) -> None:
+    """They lay beyond the edge of the table, behind names that did not wrap."""
+    shown.size(1400, 900)
+    try:
+        shown.press("p")
+        shown.run(
+            "document.querySelectorAll('#alive-rows td:nth-child(2),"
+            " #alive-rows td:nth-child(3), #decisions td:first-child')"
+            f".forEach((cell) => cell.append('{LONG} Float [8, 1024, 4096]'))"
+        )
+        for rows, column in [("#alive-rows tr", 4), ("#decisions tbody tr", 4)]:
+            cells = shown.run(
+                f"[...document.querySelectorAll('{rows} td:nth-child({column})')]"
+                ".map((cell) => { const box = cell.getBoundingClientRect();"
+                " const part = cell.closest('.scroll').getBoundingClientRect();"
+                " return [box.left - part.left, part.right - box.right,"
+                " box.right, box.width, cell.scrollWidth - cell.clientWidth]; })"
+            )
+            assert len(cells) > 3
+            for left, beside, right, width, hidden in cells:
+                assert left >= 0
+                assert beside >= -0.5, (rows, beside)
+                assert right <= 1400
+                assert width >= 250, (rows, width)
+                assert hidden <= 0
+    finally:
+        shown.size(1360, 1500)
+
+
 def test_zoom_and_keys_change_the_axis(shown: Page) -> None:
     whole, before = window(shown), labels(shown)
     shown.press("+")
