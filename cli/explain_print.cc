@@ -46,6 +46,28 @@ void AddEvictions(const RunFacts& run, std::string* text) {
   }
 }
 
+// "3, 5 to 7 and 12 more rows".
+void AddGaps(const std::vector<TraceGap>& gaps, std::string* text) {
+  if (gaps.empty()) return;
+  int64_t steps = 0;
+  std::vector<std::string> rows;
+  for (const TraceGap& gap : gaps) {
+    steps += gap.last - gap.first + 1;
+    if (rows.size() == kMost) continue;
+    rows.push_back(gap.first == gap.last
+                       ? absl::StrCat(gap.first)
+                       : absl::StrCat(gap.first, " to ", gap.last));
+  }
+  std::string all = absl::StrJoin(rows, ", ");
+  if (gaps.size() > kMost) {
+    absl::StrAppend(&all, " and others up to ", gaps.back().last);
+  }
+  Line(text,
+       "  of %d steps only times and peaks were recorded, to keep the file "
+       "small: %s",
+       steps, all);
+}
+
 void AddRun(const RunFacts& run, std::string* text) {
   std::string end = run.complete ? "" : ", cut off";
   if (run.report) absl::StrAppend(&end, ", ended in state ", run.report->state);
@@ -59,6 +81,7 @@ void AddRun(const RunFacts& run, std::string* text) {
        run.peak_step >= 0 ? absl::StrCat(" in step ", run.peak_step)
                           : std::string(),
        end);
+  AddGaps(run.gaps, text);
   if (run.live) Line(text, "  at the highest sample: %s", KindsOf(*run.live));
   if (run.report && !run.report->reason.empty()) {
     Line(text, "  %s", run.report->reason);

@@ -11,6 +11,20 @@ function element(parent, tag, text, className) {
 
 const peakPoint = () => Math.max(0, firstAbove(curve.event, data.peak_event) - 1);
 
+// Which steps are missing, and why.
+function gapsText() {
+  const most = 12;
+  const rows = data.gaps.map(([first, last]) =>
+      first === last ? count(first) : count(first) + ' to ' + count(last));
+  const steps = data.gaps.reduce(
+      (sum, [first, last]) => sum + last - first + 1, 0);
+  return 'Of ' + count(steps) + ' steps only times and peaks were recorded, to ' +
+      'keep the file small: ' + rows.slice(0, most).join(', ') +
+      (rows.length > most ?
+          ' and others up to ' + count(data.gaps.at(-1)[1]) : '') +
+      '. Where they are the curve is grey.';
+}
+
 function showHead() {
   const command = data.run && data.run.command;
   byId('command').textContent =
@@ -42,6 +56,8 @@ function showHead() {
   if (data.recorded_until >= 0) {
     warn('The trace was full after ' + time(data.recorded_until) +
          ': later on there are steps only.');
+  } else if (data.gaps.length) {
+    warn(gapsText());
   } else if (data.dropped_records) {
     warn(count(data.dropped_records) + ' records were left out: they came ' +
          'faster than they could be written.');
@@ -244,11 +260,16 @@ function showTables() {
   } else {
     byId('rows-part').remove();
   }
-  fillTable(byId('steps'), ['step', 'begins', 'takes', 'peak'],
+  fillTable(byId('steps'), ['step', 'begins', 'takes', 'peak', 'recorded'].slice(
+                0, data.gaps.length ? 5 : 4),
             data.steps.map(([index, begin, end, peak]) => ({
               cells: [count(index), time(begin),
                       end < 0 ? 'no end' : time(end - begin),
-                      end < 0 ? '' : size(peak)],
+                      end < 0 ? '' : size(peak),
+                      ...(data.gaps.length ?
+                          [isLeftOut(index) ? 'times and peak' : 'whole'] :
+                          [])],
+              className: isLeftOut(index) ? 'rest' : undefined,
             })));
   if (!data.notes.length) byId('notes-part').remove();
   else {

@@ -113,6 +113,22 @@ function visibleSteps(chart) {
       ([, begin, end]) => end >= 0 && place(end) >= from && place(begin) <= to);
 }
 
+function visibleGaps(chart) {
+  const [from, to] = chart.xAxisRange();
+  return data.gaps.filter(
+      ([, , begin, end]) => place(end) >= from && place(begin) <= to);
+}
+
+// The curve is not known there: it is drawn over.
+function drawGaps(pen, chart, area) {
+  pen.fillStyle = colour('line');
+  for (const [, , begin, end] of visibleGaps(chart)) {
+    const left = chart.toDomXCoord(place(begin));
+    const width = chart.toDomXCoord(place(end)) - left;
+    pen.fillRect(left, area.y, Math.max(width, 0), area.h);
+  }
+}
+
 // Every other step has a tint; where the program waited, the ground is marked.
 function drawUnderlay(pen, area, chart) {
   pen.fillStyle = colour('tint');
@@ -233,6 +249,7 @@ function drawOver(chart) {
   pen.beginPath();
   pen.rect(area.x, area.y, area.w, area.h);
   pen.clip();
+  drawGaps(pen, chart, area);
   drawStalls(pen, chart);
   drawBudget(pen, chart);
   drawUnmanaged(pen, chart);

@@ -216,6 +216,12 @@ const stepBegins = data.steps.map((step) => step[1]);
 function stepOfTime(time) { return firstAbove(stepBegins, time) - 1; }
 function stepOfEvent(event) { return stepOfTime(timeOf(event)); }
 
+const gapBegins = data.gaps.map(([first]) => first);
+function isLeftOut(step) {
+  const after = firstAbove(gapBegins, step);
+  return after > 0 && step <= data.gaps[after - 1][1];
+}
+
 // When forward and backward of a step begin and end, as far as ops tell.
 function passOf([, begin, end]) {
   const {forward, backward} = lanes;

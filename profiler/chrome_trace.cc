@@ -94,6 +94,12 @@ class ChromeWriter final : public TraceVisitor {
         absl::StrCat(R"(,"dur":)", Micros(step.end - begin),
                      R"(,"args":{"peak":)", Count(step.peak), "}"));
   }
+  void OnGap(const TraceGap& gap) override {
+    Add('i',
+        Quoted(absl::StrCat("steps ", gap.first, " to ", gap.last,
+                            " were not recorded")),
+        gap.begin, kSteps, R"(,"cat":"gap","s":"p")");
+  }
   void OnSpan(const Span& span) override;
   void OnEviction(const Eviction& eviction) override {
     const bool dropped = eviction.how == Eviction::How::kDrop;

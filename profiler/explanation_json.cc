@@ -38,12 +38,20 @@ Json EvictionsToJson(const RunFacts& run) {
   return list;
 }
 
+// First and last of each row of steps of which only times and peaks are known.
+Json GapsToJson(const RunFacts& run) {
+  Json list = Json::array();
+  for (const TraceGap& gap : run.gaps) list.push_back({gap.first, gap.last});
+  return list;
+}
+
 Json RunToJson(const std::optional<RunFacts>& run) {
   if (!run) return nullptr;
   return {{"complete", run->complete},
           {"damage", run->damage},
           {"dropped_records", run->dropped_records},
           {"steps", run->steps},
+          {"not_recorded", GapsToJson(*run)},
           {"budget", Count(run->budget)},
           {"peak", Count(run->peak)},
           {"peak_step", run->peak_step},

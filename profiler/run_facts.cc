@@ -100,6 +100,7 @@ class Summary final : public TraceVisitor {
     step_peak_ = step.peak;
     facts_.peak_step = step.index;
   }
+  void OnGap(const TraceGap& gap) override { AddGap(gap, &facts_.gaps); }
   void OnBudget(const BudgetChange& change) override {
     facts_.budget = change.budget;
   }

@@ -56,6 +56,7 @@ struct RunFacts {
   int64_t dropped_records = 0;
 
   int64_t steps = 0;                // that were seen whole
+  std::vector<TraceGap> gaps;       // of which only times and peaks are known
   Bytes budget{-1};                 // the last; negative: none
   Bytes peak{};                     // of live bytes
   int64_t peak_step = -1;           // -1: outside of the steps

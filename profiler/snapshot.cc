@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "profiler/block_books.h"
 #include "profiler/pickle_writer.h"
@@ -18,19 +19,22 @@ constexpr char kUnknown[] = "unknown";
 // A reader holds what is added to a list at once.
 constexpr int kPart = 1000;
 
+using LastCause = absl::flat_hash_map<int64_t, uint8_t>;  // by number
+
 // First pass: the last cause of each block, and its shape.
 class LastCauses final : public TraceVisitor {
  public:
   void OnBlock(const BlockEvent& event) override {
     if (event.what == BlockEvent::What::kAllocate) {
-      causes.push_back(static_cast<uint8_t>(CauseOf(event.kind, event.name)));
+      causes[event.block] =
+          static_cast<uint8_t>(CauseOf(event.kind, event.name));
     } else if (event.what == BlockEvent::What::kRetag) {
       causes[event.block] = static_cast<uint8_t>(event.kind);
     }
   }
   void OnSample(const CurveSample& /*sample*/) override { is_old = true; }
 
-  std::vector<uint8_t> causes;  // by number
+  LastCause causes;
   bool is_old = false;
 };
 
@@ -69,7 +73,7 @@ class Pile {
 
 class SnapshotWriter final : public TraceVisitor {
  public:
-  SnapshotWriter(const std::vector<uint8_t>& causes, std::ostream& out)
+  SnapshotWriter(const LastCause& causes, std::ostream& out)
       : causes_(causes), pickle_(out) {}
 
   void OnStart(const TraceStart& start) override;
@@ -95,7 +99,7 @@ class SnapshotWriter final : public TraceVisitor {
   void PutRest(int64_t time);
   void PutSegment();
 
-  const std::vector<uint8_t>& causes_;
+  const LastCause& causes_;
   PickleWriter pickle_;
   TraceStart start_;
   std::vector<std::string> names_;
@@ -149,7 +153,7 @@ void SnapshotWriter::Free(int64_t number, const BlockBooks::Block& block,
   for (const char* action : {"free_requested", "free_completed"}) {
     PutNext({action, address->second, Count(block.bytes), time,
              block.name < 0 ? "" : names_[block.name],
-             CauseName(causes_[number])});
+             CauseName(causes_.at(number))});
   }
   alive_.erase(address->second);
   addresses_.erase(address);
@@ -178,7 +182,7 @@ void SnapshotWriter::OnBlock(const BlockEvent& event) {
     const int64_t address = NextAddress(std::max<int64_t>(1, bytes));
     const std::string name = event.name < 0 ? "" : names_[event.name];
     PutNext({"alloc", address, bytes, event.time, name,
-             CauseName(causes_[event.block])});
+             CauseName(causes_.at(event.block))});
     addresses_[event.block] = address;
     alive_[address] = {bytes, name};
   } else if (event.what == What::kFree) {
@@ -271,7 +275,7 @@ absl::Status WriteSnapshot(const TraceSource& source, std::ostream& out) {
   if (const auto end = source(last); !end.ok()) return end.status();
   if (last.is_old) {
     return absl::InvalidArgumentError(
-        "a trace of version 1 tells of no blocks; expected one of version 2");
+        "a trace of version 1 tells of no blocks; expected a later one");
   }
   SnapshotWriter writer(last.causes, out);
   if (const auto end = source(writer); !end.ok()) return end.status();

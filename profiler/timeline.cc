@@ -90,6 +90,7 @@ class Builder final : public TraceVisitor {
     ++timeline_.whole_steps;
     timeline_.steps_nanos += step_.end - step_.begin;
   }
+  void OnGap(const TraceGap& gap) override { AddGap(gap, &timeline_.gaps); }
   void OnBudget(const BudgetChange& change) override {
     timeline_.budgets.push_back(change);
   }
@@ -144,6 +145,7 @@ void Builder::ListBlock(const BlockEvent& event) {
   using What = BlockEvent::What;
   switch (event.what) {
     case What::kAllocate:
+    case What::kFound:
       if (!survey_.blocks.contains(event.block)) return;
       listed_[event.block] = {
           .number = event.block,

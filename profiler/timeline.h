@@ -85,6 +85,7 @@ struct Timeline {
   std::array<std::vector<LaneSpan>, kSpanKinds> lanes;  // by begin
   std::vector<StepRecord> steps;  // some of them where there are very many
   int64_t whole_steps = 0;        // of all
+  std::vector<TraceGap> gaps;     // steps of which nothing else is told
   int64_t steps_nanos = 0;        // that those took
   std::vector<BudgetChange> budgets;
   std::vector<int64_t> plans;    // when another plan came into force

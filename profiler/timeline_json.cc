@@ -196,6 +196,11 @@ Json ListsToJson(const Timeline& timeline) {
                      each.end == 0 ? -1 : each.end - timeline.begin,
                      Count(each.peak)});
   }
+  Json gaps = Json::array();
+  for (const TraceGap& each : timeline.gaps) {
+    gaps.push_back({each.first, each.last, Since(timeline, each.begin),
+                    Since(timeline, each.end)});
+  }
   Json budgets = Json::array();
   for (const BudgetChange& each : timeline.budgets) {
     budgets.push_back({Since(timeline, each.time), Count(each.budget)});
@@ -210,11 +215,9 @@ Json ListsToJson(const Timeline& timeline) {
   }
   Json rows = Json::array();
   for (const OpRow& each : timeline.rows) rows.push_back(RowToJson(each));
-  return {{"steps", std::move(steps)},
-          {"budgets", std::move(budgets)},
-          {"plans", std::move(plans)},
-          {"notes", std::move(notes)},
-          {"rows", std::move(rows)}};
+  return {{"steps", std::move(steps)},     {"gaps", std::move(gaps)},
+          {"budgets", std::move(budgets)}, {"plans", std::move(plans)},
+          {"notes", std::move(notes)},     {"rows", std::move(rows)}};
 }
 
 // "</script>" in a name would end the element the text is put into.

@@ -50,6 +50,7 @@ class Collector final : public TraceVisitor {
     }
     trace_.steps.push_back(step);
   }
+  void OnGap(const TraceGap& gap) override { AddGap(gap, &trace_.gaps); }
   void OnBudget(const BudgetChange& change) override {
     trace_.budgets.push_back(change);
   }
@@ -83,6 +84,15 @@ const char* SpanKindName(SpanKind kind) {
   constexpr const char* kNames[kSpanKinds] = {
       "forward", "backward", "recompute", "offload", "restore", "stall"};
   return kNames[static_cast<int>(kind)];
+}
+
+void AddGap(const TraceGap& gap, std::vector<TraceGap>* gaps) {
+  if (!gaps->empty() && gaps->back().last + 1 == gap.first) {
+    gaps->back().last = gap.last;
+    gaps->back().end = gap.end;
+  } else {
+    gaps->push_back(gap);
+  }
 }
 
 absl::StatusOr<Trace> ParseTrace(const std::string& bytes,

@@ -37,6 +37,8 @@ struct BlockEvent {
     kFree,
     kRetag,   // it is of another kind from now on
     kForget,  // nothing more is told of any block alive
+    kFound,   // was allocated in a gap, and is alive behind it. In files only:
+              // readers are told of it as of kAllocate
   };
   What what = What::kAllocate;
   int64_t time = 0;
@@ -97,6 +99,16 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
+// Steps `first` to `last`, of which nothing is told but their times and peaks.
+// Behind them blocks are freed, retagged and allocated to what is alive then.
+struct TraceGap {
+  int64_t first = 0;
+  int64_t last = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool operator==(const TraceGap&) const = default;
+};
+
 // One forward/backward pair. `end` is 0, and the peak too, if the run stops
 // inside it: such a step does not count (hooks/step_log.h).
 struct StepRecord {
@@ -106,6 +118,9 @@ struct StepRecord {
   Bytes peak{};
   bool operator==(const StepRecord&) const = default;
 };
+
+// Appends the gap, or makes the last one longer where it goes on.
+void AddGap(const TraceGap& gap, std::vector<TraceGap>* gaps);
 
 struct BudgetChange {
   int64_t time = 0;
@@ -168,6 +183,7 @@ struct Trace {
   std::vector<TierSample> tiers;
   std::vector<Span> spans;  // in the order they ended
   std::vector<StepRecord> steps;
+  std::vector<TraceGap> gaps;  // neighbours are one
   std::vector<BudgetChange> budgets;
   std::vector<Eviction> evictions;
   std::vector<PeakRecord> peaks;

@@ -83,6 +83,12 @@ void Decoder::Block(int64_t& value) {
   value = ok_ && before > 0 ? context_.blocks - before : kNoBlock;
 }
 
+void Decoder::SkipBlocks(int64_t& count) {
+  Int(count);
+  ok_ = ok_ && count >= 0 && count <= kMostBlocks - context_.blocks;
+  if (ok_) context_.blocks += count;
+}
+
 void Decoder::Rest(Bytes& value) {
   int64_t step = 0;
   Int(step);

@@ -14,6 +14,10 @@
 // lacks; it tells of the live bytes by them instead of by samples, and spans
 // and evictions name their value.
 //
+// Version 3 has gaps: a record for each step of which no detail is told, or for
+// a row of them, with the number of blocks that were allocated in it. Of these,
+// what is alive behind the gap is found there, with its number.
+//
 // Names are numbered in the order of their records, from 0. A text longer than
 // kTextPart is cut into parts that follow each other, all but the last marked.
 #ifndef EBBTIDE_PROFILER_TRACE_FORMAT_H_
@@ -28,7 +32,7 @@
 namespace ebbtide::trace_format {
 
 inline constexpr char kMagic[] = "EBBTIDE\n";
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 inline constexpr uint32_t kOldestVersion = 1;
 inline constexpr int kFileHeader = 16;
 inline constexpr int kRecordHeader = 8;
@@ -53,7 +57,11 @@ enum class Type : uint8_t {
   kNote,
   kTier,
   kDetailEnd,
+  kGap,
 };
+
+// Nor are so many blocks ever allocated in a run.
+inline constexpr int64_t kMostBlocks = int64_t{1} << 50;
 
 // No block, and no sum of small ones, is larger: sums of what is read cannot
 // overflow before there are a million blocks.
@@ -92,6 +100,10 @@ class Encoder {
   }
   void KnownBlock(int64_t value) { Block(value); }
   void NextBlock(int64_t /*value*/) { ++context_.blocks; }
+  void SkipBlocks(int64_t count) {
+    Int(count);
+    context_.blocks += count;
+  }
   void Rest(Bytes value) {
     Size(value - context_.rest);
     context_.rest = value;
@@ -144,6 +156,7 @@ class Decoder {
     ok_ = ok_ && value != kNoBlock;
   }
   void NextBlock(int64_t& value) { value = context_.blocks++; }
+  void SkipBlocks(int64_t& count);
   void Rest(Bytes& value);
   void Size(Bytes& value);
   void Amount(Bytes& value);  // at most kMostBytes
@@ -170,12 +183,17 @@ class Decoder {
 template <typename Codec, typename Record>
 void BlockFields(Codec& codec, Record& record) {
   using What = BlockEvent::What;
-  codec.Choice(record.what, 4);
+  codec.Choice(record.what, codec.version() > 2 ? 5 : 4);
   codec.Time(record.time);
   codec.Rest(record.rest);
   switch (record.what) {
     case What::kAllocate:
-      codec.NextBlock(record.block);
+    case What::kFound:
+      if (record.what == What::kFound) {
+        codec.KnownBlock(record.block);
+      } else {
+        codec.NextBlock(record.block);
+      }
       codec.Amount(record.bytes);
       codec.Choice(record.kind, kKinds);
       codec.MaybeName(record.name);
@@ -223,6 +241,11 @@ void Fields(Codec& codec, Record& record) {
     codec.KnownBlock(record.block);
     codec.MaybeName(record.name);
     codec.Block(record.value);
+  } else if constexpr (std::is_same_v<Data, TraceGap>) {
+    codec.Int(record.first);
+    codec.Int(record.last);
+    codec.Time(record.begin);
+    codec.Time(record.end);
   } else if constexpr (std::is_same_v<Data, TierSample>) {
     codec.Time(record.time);
     codec.Size(record.host);

@@ -49,6 +49,8 @@ void HandOn(const Trace& trace, TraceVisitor& visitor) {
               [](auto& to, const auto& each) { to.OnTier(each); });
   records.Add(trace.spans, &Span::end,
               [](auto& to, const auto& each) { to.OnSpan(each); });
+  records.Add(trace.gaps, &TraceGap::end,
+              [](auto& to, const auto& each) { to.OnGap(each); });
   records.Add(trace.budgets, &BudgetChange::time,
               [](auto& to, const auto& each) { to.OnBudget(each); });
   records.Add(trace.evictions, &Eviction::time,

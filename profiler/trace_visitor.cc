@@ -66,13 +66,15 @@ class Reader {
         end.complete = true;
         return true;
       case Type::kBlock:
-        return Hand(in, &TraceVisitor::OnBlock);
+        return ReadBlock(in);
       case Type::kNote:
         return Hand(in, &TraceVisitor::OnNote);
       case Type::kTier:
         return Hand(in, &TraceVisitor::OnTier);
       case Type::kDetailEnd:
         return ReadDetailEnd(in);
+      case Type::kGap:
+        return ReadGap(in);
     }
     return false;
   }
@@ -139,6 +141,25 @@ class Reader {
     }
     text_open_ = more;
     if (!more) visitor_.OnText(std::exchange(text_, {}));
+    return true;
+  }
+
+  bool ReadBlock(Decoder& in) {
+    BlockEvent event;
+    trace_format::Fields(in, event);
+    using What = BlockEvent::What;
+    if (event.what == What::kFound) event.what = What::kAllocate;
+    if (in.ok()) visitor_.OnBlock(event);
+    return true;
+  }
+
+  bool ReadGap(Decoder& in) {
+    TraceGap gap;
+    trace_format::Fields(in, gap);
+    int64_t blocks = 0;
+    in.SkipBlocks(blocks);
+    // One that only counts blocks has no steps.
+    if (in.ok() && gap.first <= gap.last) visitor_.OnGap(gap);
     return true;
   }
 

@@ -34,6 +34,7 @@ class TraceVisitor {
   virtual void OnSpan(const Span& /*span*/) {}
   virtual void OnStepBegin(int64_t /*index*/, int64_t /*time*/) {}
   virtual void OnStepEnd(const StepRecord& /*step, without its beginning*/) {}
+  virtual void OnGap(const TraceGap& /*gap*/) {}
   virtual void OnBudget(const BudgetChange& /*change*/) {}
   virtual void OnEviction(const Eviction& /*eviction*/) {}
   virtual void OnPeak(PeakRecord /*peak*/) {}

@@ -83,27 +83,32 @@ int64_t TraceWriter::Allocate(int64_t time, Bytes bytes, Kind kind, int name,
   if (!core_->open || !core_->TakesDetail()) return kNoBlock;
   std::lock_guard lock(core_->mutex);
   if (!core_->AppendLateFrees(time)) return kNoBlock;
-  const int64_t number = core_->context.blocks;
+  const int64_t number =
+      core_->held ? core_->next_block++ : core_->context.blocks;
   const bool is_in =
-      core_->AppendBlock({.what = BlockEvent::What::kAllocate,
-                          .time = time,
-                          .bytes = bytes,
-                          .kind = kind,
-                          .name = name,
-                          .rest = live - core_->in_blocks - bytes});
+      core_->AddDetail(BlockEvent{.what = BlockEvent::What::kAllocate,
+                                  .time = time,
+                                  .block = number,
+                                  .bytes = bytes,
+                                  .kind = kind,
+                                  .name = name,
+                                  .rest = live - core_->in_blocks - bytes});
   if (!is_in) return kNoBlock;
   core_->in_blocks += bytes;
+  core_->live = live;
   return number;
 }
 
 void TraceWriter::Free(int64_t time, int64_t block, Bytes bytes, Bytes live) {
   if (!core_->open || !core_->TakesDetail()) return;
   std::lock_guard lock(core_->mutex);
+  core_->live = live;
   if (core_->AppendLateFrees(time) &&
-      core_->AppendBlock({.what = BlockEvent::What::kFree,
-                          .time = time,
-                          .block = block,
-                          .rest = live - (core_->in_blocks - bytes)})) {
+      core_->AddDetail(BlockEvent{.what = BlockEvent::What::kFree,
+                                  .time = time,
+                                  .block = block,
+                                  .bytes = bytes,
+                                  .rest = live - (core_->in_blocks - bytes)})) {
     core_->in_blocks -= bytes;
   } else if (!core_->detail_ended) {
     core_->late_frees.emplace_back(block, bytes);
@@ -113,44 +118,37 @@ void TraceWriter::Free(int64_t time, int64_t block, Bytes bytes, Bytes live) {
 void TraceWriter::Retag(int64_t time, int64_t block, Kind kind, Bytes live) {
   if (!core_->open || !core_->TakesDetail()) return;
   std::lock_guard lock(core_->mutex);
+  core_->live = live;
   core_->AppendLateFrees(time);
-  core_->AppendBlock({.what = BlockEvent::What::kRetag,
-                      .time = time,
-                      .block = block,
-                      .kind = kind,
-                      .rest = live - core_->in_blocks});
+  core_->AddDetail(BlockEvent{.what = BlockEvent::What::kRetag,
+                              .time = time,
+                              .block = block,
+                              .kind = kind,
+                              .rest = live - core_->in_blocks});
 }
 
 void TraceWriter::ForgetBlocks(int64_t time, Bytes live) {
   if (!core_->open) return;
   std::lock_guard lock(core_->mutex);
-  if (core_->AppendBlock(
-          {.what = BlockEvent::What::kForget, .time = time, .rest = live})) {
+  core_->live = live;
+  if (core_->AddDetail(BlockEvent{
+          .what = BlockEvent::What::kForget, .time = time, .rest = live})) {
     core_->in_blocks = Bytes{0};
     core_->late_frees.clear();
   }
 }
 
-void TraceWriter::Add(const BlockNote& note) {
+template <typename Detail>
+void TraceWriter::AddDetail(const Detail& detail) {
   if (!core_->open || !core_->TakesDetail()) return;
   std::lock_guard lock(core_->mutex);
-  core_->Append(Type::kNote, TraceWorth::kDetail, kSmallRecord,
-                [&](Encoder& out) { trace_format::Fields(out, note); });
+  core_->AddDetail(detail);
 }
 
-void TraceWriter::Add(const TierSample& sample) {
-  if (!core_->open || !core_->TakesDetail()) return;
-  std::lock_guard lock(core_->mutex);
-  core_->Append(Type::kTier, TraceWorth::kDetail, kSmallRecord,
-                [&](Encoder& out) { trace_format::Fields(out, sample); });
-}
-
-void TraceWriter::Add(const Span& span) {
-  if (!core_->open || !core_->TakesDetail()) return;
-  std::lock_guard lock(core_->mutex);
-  core_->Append(Type::kSpan, TraceWorth::kDetail, kSmallRecord,
-                [&](Encoder& out) { trace_format::Fields(out, span); });
-}
+void TraceWriter::Add(const BlockNote& note) { AddDetail(note); }
+void TraceWriter::Add(const TierSample& sample) { AddDetail(sample); }
+void TraceWriter::Add(const Span& span) { AddDetail(span); }
+void TraceWriter::Add(const Eviction& eviction) { AddDetail(eviction); }
 
 void TraceWriter::Add(const BudgetChange& budget) {
   if (!core_->open) return;
@@ -159,32 +157,16 @@ void TraceWriter::Add(const BudgetChange& budget) {
                 [&](Encoder& out) { trace_format::Fields(out, budget); });
 }
 
-void TraceWriter::Add(const Eviction& eviction) {
-  if (!core_->open || !core_->TakesDetail()) return;
-  std::lock_guard lock(core_->mutex);
-  core_->Append(Type::kEviction, TraceWorth::kDetail, kSmallRecord,
-                [&](Encoder& out) { trace_format::Fields(out, eviction); });
-}
-
 void TraceWriter::BeginStep(int64_t index, int64_t time) {
   if (!core_->open) return;
   std::lock_guard lock(core_->mutex);
-  core_->Append(Type::kStepBegin, TraceWorth::kKeep, kSmallRecord,
-                [&](Encoder& out) {
-                  out.Int(index);
-                  out.Time(time);
-                });
+  core_->BeginStep(index, time);
 }
 
 void TraceWriter::EndStep(int64_t index, int64_t time, Bytes peak) {
   if (!core_->open) return;
   std::lock_guard lock(core_->mutex);
-  core_->Append(Type::kStepEnd, TraceWorth::kKeep, kSmallRecord,
-                [&](Encoder& out) {
-                  out.Int(index);
-                  out.Time(time);
-                  out.Size(peak);
-                });
+  core_->EndStep({.index = index, .end = time, .peak = peak});
 }
 
 void TraceWriter::AddPeak(const PeakRecord& peak) {
@@ -209,6 +191,10 @@ void TraceWriter::AddText(const TraceText& text) {
   // lock on the buffer.
   std::lock_guard one_text(core_->text_mutex);
   absl::string_view rest = text.text;
+  {
+    std::lock_guard lock(core_->mutex);
+    if (!core_->ReserveForText(rest.size())) return;
+  }
   bool more = true;
   while (more) {
     const absl::string_view part = rest.substr(0, trace_format::kTextPart);
@@ -216,13 +202,14 @@ void TraceWriter::AddText(const TraceText& text) {
     more = !rest.empty();
     std::unique_lock lock(core_->mutex);
     core_->WaitForRoom(lock, kSmallRecord + part.size());
-    core_->Append(Type::kText, TraceWorth::kKeep, kSmallRecord + part.size(),
+    core_->Append(Type::kText, TraceWorth::kAlways, kSmallRecord + part.size(),
                   [&](Encoder& out) {
                     out.Choice(text.kind, 5);
                     out.Choice(more, 2);
                     out.Time(text.time);
                     out.Text(part);
                   });
+    if (!more) core_->room_for_text = 0;
   }
 }
 
@@ -230,6 +217,8 @@ absl::Status TraceWriter::Close() {
   const bool was_open = core_->open.exchange(false);
   std::unique_lock lock(core_->mutex);
   if (!was_open) return core_->status;
+  core_->is_end = true;
+  if (core_->held) core_->SettleStep(/*is_last=*/true);
   core_->Append(Type::kEnd, TraceWorth::kAlways, kSmallRecord,
                 [this](Encoder& out) { out.Int(core_->dropped); });
   core_->stop = true;

@@ -4,8 +4,17 @@
 //
 // No call fails or waits for the disk, except AddText and AddPeak, which may
 // wait for the background thread. Records that find no room in the buffer are
-// left out and counted. From `max_size` less a reserve on, only steps,
-// budgets, peaks and texts are still written, and beyond it names and the end.
+// left out and counted.
+//
+// Steps are recorded whole or not at all, but for their times and peaks. Once
+// half of `max_size` is used every second one is recorded, and the distance
+// doubles with each further 32nd part; what is missing is told as gaps. Such
+// steps are written when they are over. There is always room for the last one,
+// which is written at the end whether it was its turn or not, unless it is
+// larger than a quarter of `max_size` or than 64 MiB of memory. One that begins
+// in the first half and takes all of the other is cut, and a record says so;
+// from then on there are only steps, budgets, peaks and texts. Names and the
+// end are written even where there is no room for those.
 // Bytes of blocks that are left out are part of the rest (see BlockEvent), so
 // live bytes stay exact for as long as blocks are written at all.
 //
@@ -42,7 +51,7 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  // False from when the file is full: only steps, peaks, budgets and texts are
+  // False from when a step was cut: only steps, peaks, budgets and texts are
   // still written. Lock-free.
   bool takes_detail() const;
   // The number of a name, the same for the same text.
@@ -78,6 +87,8 @@ class TraceWriter {
 
  private:
   struct Core;
+  template <typename Detail>
+  void AddDetail(const Detail& detail);
   explicit TraceWriter(std::shared_ptr<Core> core);
 
   const std::shared_ptr<Core> core_;

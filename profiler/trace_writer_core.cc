@@ -21,7 +21,8 @@ constexpr std::chrono::milliseconds kInterval(100);
 // Whether the file has no room for so much more detail. Under the mutex.
 bool TraceWriter::Core::IsFull(size_t bytes) const {
   const int64_t max = Count(options.max_size);
-  const int64_t reserve = std::min<int64_t>(max / 8, 1 << 20);
+  const int64_t reserve =
+      std::min<int64_t>(max / 8, 1 << 20) + RoomForLastStep();
   return size + static_cast<int64_t>(bytes) > max - reserve;
 }
 
@@ -37,8 +38,23 @@ bool TraceWriter::Core::HasRoom(TraceWorth worth, size_t bytes) const {
   if (worth == TraceWorth::kDetail && detail_ended) return false;
   constexpr int64_t kForTheEnd = 64;
   return size + static_cast<int64_t>(bytes) <=
-             Count(options.max_size) - kForTheEnd &&
+             Count(options.max_size) - kForTheEnd - RoomForLastStep() -
+                 room_for_text &&
          filling.size() + bytes <= static_cast<size_t>(Count(options.buffer));
+}
+
+bool TraceWriter::Core::ReserveForText(size_t bytes) {
+  const auto parts = static_cast<int64_t>(bytes / trace_format::kTextPart + 1);
+  const int64_t needed =
+      static_cast<int64_t>(bytes) + parts * static_cast<int64_t>(kSmallRecord);
+  constexpr int64_t kForTheEnd = 64;
+  if (size + needed >
+      Count(options.max_size) - kForTheEnd - RoomForLastStep()) {
+    ++dropped;
+    return false;
+  }
+  room_for_text = needed;
+  return true;
 }
 
 // What is not told from here on must not be taken for what has not happened.
@@ -48,19 +64,14 @@ void TraceWriter::Core::EndDetail() {
   detail_ended = true;
 }
 
-bool TraceWriter::Core::AppendBlock(const BlockEvent& event) {
-  return Append(Type::kBlock, TraceWorth::kDetail, kSmallRecord,
-                [&](Encoder& out) { trace_format::Fields(out, event); });
-}
-
 // False where some are still left.
 bool TraceWriter::Core::AppendLateFrees(int64_t time) {
   while (!late_frees.empty()) {
     const auto [block, bytes] = late_frees.back();
-    if (!AppendBlock({.what = BlockEvent::What::kFree,
-                      .time = time,
-                      .block = block,
-                      .rest = context.rest + bytes})) {
+    if (!AddDetail(BlockEvent{.what = BlockEvent::What::kFree,
+                              .time = time,
+                              .block = block,
+                              .rest = context.rest + bytes})) {
       return false;
     }
     in_blocks -= bytes;

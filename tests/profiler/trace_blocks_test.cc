@@ -25,6 +25,8 @@ class RandomBlocks {
  public:
   RandomBlocks(TraceWriter& writer, int seed) : writer_(writer), rng_(seed) {}
 
+  // A step of the run begins. Nothing happens at that time.
+  void BeginStep(int64_t index) { writer_.BeginStep(index, ++time_); }
   void Step() {
     ++time_;
     rest_ += Bytes{static_cast<int64_t>(rng_() % 100)};
@@ -118,6 +120,35 @@ TEST(TraceBlocksTest, ABufferWithoutRoomLeavesNoBlockAliveForEver) {
     alive -= event.what == BlockEvent::What::kFree;
   }
   EXPECT_LE(alive, 50);
+}
+
+// Blocks that came and went, or changed their kind, in steps that are not in
+// the file.
+TEST(TraceBlocksTest, KindsAddUpBehindStepsThatWereLeftOut) {
+  const auto writer =
+      *TraceWriter::Open(Path(), {.max_size = Bytes{256 << 10}});
+  RandomBlocks blocks(*writer, 9);
+  constexpr int kSteps = 300;
+  for (int i = 0; i < kSteps; ++i) {
+    blocks.BeginStep(i);
+    for (int k = 0; k < 100; ++k) blocks.Step();
+  }
+  ASSERT_TRUE(writer->Close().ok());
+  const Trace trace = *ReadTrace(Path());
+  ASSERT_EQ(trace.damage, "");
+  EXPECT_EQ(trace.dropped, 0);
+  EXPECT_GT(trace.gaps.size(), 10);
+  int64_t exact = 0;
+  for (const CurveSample& sample : trace.curve) {
+    for (const Bytes each : sample.live) ASSERT_GE(each, Bytes{0});
+    const auto known = blocks.live_at.find(sample.time);
+    // What is told behind a gap has the time of the step that begins there.
+    if (known == blocks.live_at.end()) continue;
+    ASSERT_EQ(sample.live, known->second) << sample.time;
+    ++exact;
+  }
+  EXPECT_GT(exact, 5000);
+  EXPECT_EQ(trace.curve.back().live, blocks.live_at.rbegin()->second);
 }
 
 }  // namespace

@@ -202,7 +202,7 @@ TEST(TraceTest, NonsenseUnderAValidChecksumIsRefused) {
     std::string bytes = "EBBTIDE\n";
     char word[4];
     for (const uint32_t value :
-         {uint32_t{2}, uint32_t{0}, static_cast<uint32_t>(payload.size()),
+         {uint32_t{3}, uint32_t{0}, static_cast<uint32_t>(payload.size()),
           trace_format::Crc32c(payload.data(), payload.size())}) {
       trace_format::PutU32(word, value);
       bytes.append(word, 4);
@@ -224,9 +224,9 @@ TEST(TraceTest, OtherFilesAreRefusedByName) {
   EXPECT_THAT(std::string(json.status().message()),
               HasSubstr("a.json: not a trace of ebbtide"));
   std::string newer = "EBBTIDE\n";
-  newer += std::string("\x03\0\0\0\0\0\0\0", 8);
+  newer += std::string("\x04\0\0\0\0\0\0\0", 8);
   EXPECT_THAT(std::string(ParseTrace(newer, "b").status().message()),
-              HasSubstr("trace version 3; this program reads versions 1 to 2"));
+              HasSubstr("trace version 4; this program reads versions 1 to 3"));
 }
 
 // What the program wrote before it knew of blocks.
@@ -278,6 +278,20 @@ TEST(TraceTest, AFullFileKeepsStepsAndNotes) {
   EXPECT_EQ(trace.steps.size(), 1);
   EXPECT_EQ(trace.texts.at(0).text, "the end");
   EXPECT_EQ(trace.names.at(1), "another");
+}
+
+// A part of one would be taken for the beginning of the next.
+TEST(TraceTest, ATextIsWholeInTheFileOrLeftOut) {
+  const auto writer = MustOpen({.max_size = Bytes{100 << 10}});
+  const TraceText first = {1, TextKind::kProfile, std::string(70'000, 'a')};
+  const TraceText large = {2, TextKind::kPlan, std::string(40'000, 'b')};
+  const TraceText last = {3, TextKind::kReport, std::string(20'000, 'c')};
+  for (const TraceText& text : {first, large, last}) writer->AddText(text);
+  EXPECT_TRUE(writer->Close().ok());
+  EXPECT_LE(Contents(Path()).size(), 100 << 10);
+  const Trace trace = MustRead();
+  EXPECT_EQ(trace.texts, (std::vector<TraceText>{first, last}));
+  EXPECT_EQ(trace.dropped, 1);
 }
 
 TEST(TraceTest, AFullBufferDropsRecordsAndNeverBlocks) {

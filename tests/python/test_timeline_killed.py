@@ -1,6 +1,8 @@
 """A run that is killed leaves a trace that tells of all but its last instants."""
 
+import json
 import random
+import re
 import signal
 import subprocess
 import time
@@ -23,6 +25,15 @@ while True:
     model.zero_grad()
     model(x).sigmoid().mean().backward()
     print(time.monotonic_ns(), flush=True)
+"""
+MANY_OPS = """
+import torch
+x = torch.randn(128, 128, requires_grad=True)
+for _ in range(3):
+    y = x
+    for _ in range(2000):
+        y = y.sigmoid()
+    y.mean().backward()
 """
 MOST_LOST = 1_000_000_000  # nanoseconds
 
@@ -89,15 +100,60 @@ def test_nothing_is_missing_wherever_it_was_killed(
     check(seconds, budget, tmp_path)
 
 
-def test_a_full_trace_is_small_and_says_so(tmp_path: Path) -> None:
-    trace = tmp_path / "run.ebbtide"
-    script = TRAINING.replace("while True", "for _ in range(300)")
-    done = run([PYTHON, "-c", script], EBBTIDE_RECORD=f"{trace},max=100KiB")
+@pytest.mark.parametrize("budget", [None, "8MiB"])
+def test_a_trace_without_room_for_all_steps_has_the_last(
+    budget: str | None, tmp_path: Path
+) -> None:
+    trace, report = tmp_path / "run.ebbtide", tmp_path / "report.json"
+    script = TRAINING.replace("while True", "for _ in range(100)")
+    done = run(
+        [PYTHON, "-c", script],
+        EBBTIDE_RECORD=f"{trace},max=100KiB",
+        EBBTIDE_REPORT=str(report),
+        **({} if budget is None else {"EBBTIDE_BUDGET": budget}),
+    )
     assert done.returncode == 0, done.stderr
     assert trace.stat().st_size <= 100 << 10
+    reported = json.loads(report.read_text())
     read = Trace(trace)
     assert read.complete
-    assert read.detail_end > read.events[-1].time - MOST_LOST
+    assert read.detail_end == 0
+    assert [step.index for step in read.steps] == list(range(100))
+    assert len(read.left_out) > 10
+    assert read.left_out == sorted(set(read.left_out))
+    assert 99 not in read.left_out
+    # What is recorded of a step is all of it: live bytes come up to its peak.
+    for step in read.steps:
+        inside = [e.live for e in read.events if step.begin < e.time < step.end]
+        if step.index not in read.left_out:
+            # Small blocks are told of with the next large one.
+            assert 0 <= step.peak - max(inside) < 64 << 10
+            assert step.peak == reported["step_peaks"][step.index]
+        else:
+            assert inside == []
+    told = run([PROGRAM, "explain", trace])
+    assert told.returncode == 0, told.stderr
+    assert "run: 100 steps" in told.stdout
+    said = re.search(r"of (\d+) steps only times and peaks were recorded", told.stdout)
+    assert said is not None
+    assert int(said[1]) == len(read.left_out)
+    page = timeline(trace, tmp_path / "out.html")
+    assert '"recorded_until":-1' in page
+    gaps = json.loads(page.split('"gaps":', 1)[1].split(',"budgets"', 1)[0])
+    steps = [step for gap in gaps for step in range(gap[0], gap[1] + 1)]
+    assert steps == read.left_out
+    for name in ("out.json", "out.pickle"):
+        done = run([PROGRAM, "timeline", trace, "-o", tmp_path / name])
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_first_step_without_room_is_cut_and_says_so(tmp_path: Path) -> None:
+    trace = tmp_path / "run.ebbtide"
+    done = run([PYTHON, "-c", MANY_OPS], EBBTIDE_RECORD=f"{trace},max=100KiB")
+    assert done.returncode == 0, done.stderr
+    read = Trace(trace)
+    assert read.complete
+    assert read.detail_end > 0
     page = timeline(trace, tmp_path / "out.html")
     assert '"recorded_until":-1' not in page
 

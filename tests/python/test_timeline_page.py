@@ -287,6 +287,54 @@ def test_screenshots_of_all_jobs(page: Page, name: str, tmp_path: Path) -> None:
     shoot(page, export(record(name, tmp_path)), name)
 
 
+REPEATED = """
+import torch
+from torch import nn
+model = nn.Sequential(*[nn.Linear(256, 256) for _ in range(6)])
+for _ in range(100):
+    model.zero_grad()
+    model(torch.randn(1024, 256)).sigmoid().mean().backward()
+"""
+
+
+def test_steps_that_were_left_out_are_named_and_grey(
+    page: Page, tmp_path: Path
+) -> None:
+    trace = tmp_path / "run.ebbtide"
+    record = f"{trace},max=100KiB"
+    done = run([harness.PYTHON, "-c", REPEATED], EBBTIDE_RECORD=record)
+    assert done.returncode == 0, done.stderr
+    left_out = Trace(trace).left_out
+    page.errors.clear()
+    page.prefer("light")
+    page.open(export(trace))
+    assert page.errors == []
+    warning = page.run("document.getElementById('warnings').textContent")
+    assert f"Of {len(left_out)} steps only times and peaks were recorded" in warning
+    rows = page.run(
+        "[...document.querySelectorAll('#steps tbody tr')]"
+        ".filter((row) => row.lastChild.textContent === 'times and peak')"
+        ".map((row) => +row.firstChild.textContent)"
+    )
+    assert rows == left_out
+    # In the middle of the first gap, at the height of parameters.
+    grey, known = page.run(
+        "(() => { const chart = timeline.view.chart;"
+        " const data = JSON.parse(document.getElementById('data').textContent);"
+        " const [first, , begin, end] = data.gaps[0];"
+        " const before = data.steps.find((step) => step[0] === first - 1);"
+        " timeline.show(before[1] / 1e9, end / 1e9);"
+        " const at = (nanos) => [...chart.hidden_ctx_.getImageData("
+        " chart.toDomXCoord(nanos / 1e9), chart.toDomYCoord(1e5), 1, 1).data];"
+        " return [at((begin + end) / 2), at((before[1] + before[2]) / 2)]; })()"
+    )
+    line = page.run(
+        "getComputedStyle(document.documentElement).getPropertyValue('--line').trim()"
+    )
+    assert "#" + "".join(f"{part:02x}" for part in grey[:3]) == line
+    assert grey != known
+
+
 def test_a_trace_without_anything_is_a_page_too(page: Page, tmp_path: Path) -> None:
     trace = tmp_path / "empty.ebbtide"
     done = run(

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 KINDS = ["other", "parameters", "gradients", "optimizer", "saved", "scratch"]
-ALLOCATE, FREE, RETAG, FORGET = range(4)
+ALLOCATE, FREE, RETAG, FORGET, FOUND = range(5)
 START, NAME, SPAN, STEP_BEGIN, STEP_END = 1, 2, 4, 5, 6
 BUDGET, EVICTION, TEXT, END = 7, 8, 10, 11
-BLOCK, NOTE, TIER, DETAIL_END = 12, 13, 14, 15
+BLOCK, NOTE, TIER, DETAIL_END, GAP = 12, 13, 14, 15, 16
 OF_LAYER = 4
 
 
@@ -86,7 +86,7 @@ def records(path: Path) -> Iterator[tuple[int, bytes]]:
     """Type and payload of each whole record."""
     data = path.read_bytes()
     magic, version = struct.unpack_from("<8sI", data)
-    assert (magic, version) == (b"EBBTIDE\n", 2)
+    assert (magic, version) == (b"EBBTIDE\n", 3)
     at = 16
     while at + 8 <= len(data):
         (length,) = struct.unpack_from("<I", data, at)
@@ -106,6 +106,7 @@ class Trace:
         self.events: list[Event] = []
         self.steps: list[Step] = []
         self.tiers: list[Tier] = []
+        self.left_out: list[int] = []  # steps
         self.spans: Counter[int] = Counter()  # by kind
         self.evictions = 0
         self.start = 0
@@ -136,7 +137,9 @@ class Trace:
             self.steps.append(Step(fields.number(), self._clock(fields), 0, 0))
         elif kind == STEP_END:
             index, end, peak = fields.number(), self._clock(fields), fields.number()
-            assert self.steps[-1].index == index
+            # There was no room for its beginning.
+            if not self.steps or self.steps[-1].index != index:
+                self.steps.append(Step(index, end, 0, 0))
             self.steps[-1].end, self.steps[-1].peak = end, peak
         elif kind == SPAN:
             self.spans[fields.byte()] += 1
@@ -160,6 +163,12 @@ class Trace:
             self._block(fields)
         elif kind == DETAIL_END:
             self.detail_end = self._clock(fields)
+        elif kind == GAP:
+            first, last = fields.number(), fields.number()
+            self.left_out += range(first, last + 1)
+            self._clock(fields)
+            self._clock(fields)
+            self._blocks += fields.number()
         elif kind == END:
             self.complete = True
         else:
@@ -178,6 +187,10 @@ class Trace:
         if what == ALLOCATE:
             number = self._blocks
             self._blocks += 1
+            size, kind = fields.number(), KINDS[fields.byte()]
+            self.alive[number] = Block(size, kind, fields.number() - 1)
+        elif what == FOUND:
+            number = self._blocks - fields.number()
             size, kind = fields.number(), KINDS[fields.byte()]
             self.alive[number] = Block(size, kind, fields.number() - 1)
         elif what in (FREE, RETAG):
