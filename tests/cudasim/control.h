@@ -18,7 +18,7 @@
  *   CUDASIM_H2D_GBPS, CUDASIM_D2H_GBPS, CUDASIM_KERNEL_US, CUDASIM_HOST_US,
  *   CUDASIM_TFLOPS      rates of the virtual clock (25, 25, 5, 1, 100)
  *   CUDASIM_FAIL        FUNCTION:AFTER:TIMES:ERROR,... as cudasim_fail
- *   CUDASIM_DEVICE_FILE what device_probe.py measured (tests/data/h100): the
+ *   CUDASIM_DEVICE_FILE what bench/gpu/device_probe.py measured: the
  *                       times of calls, copies and kernels are that device's
  *   CUDASIM_OP_HOST_US, CUDASIM_BACKWARD_OP_HOST_US
  *                       that Python and PyTorch take on the host for an op of

@@ -1,5 +1,5 @@
 // DeviceModel is how long a real device and its driver take for what a program
-// asks of them, as tests/data/h100/device_probe.py measures it.
+// asks of them, as bench/gpu/device_probe.py measures it.
 //
 // The simulator takes these times instead of its round ones where
 // CUDASIM_DEVICE_FILE names such a measurement.

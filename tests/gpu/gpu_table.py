@@ -37,7 +37,9 @@ the two unmanaged runs have the same.
 
 def stored() -> list[Summary]:
     """Figures of earlier runs, newest first."""
-    found: list[Summary] = [json.loads(f.read_text()) for f in STORED.glob("measured*.json")]
+    found: list[Summary] = [
+        json.loads(f.read_text()) for f in STORED.glob("measured*.json")
+    ]
     return sorted(found, key=lambda s: str(s["origin"]["date"]), reverse=True)
 
 

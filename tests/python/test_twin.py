@@ -66,6 +66,33 @@ def test_calls_ops_copies_and_memory_are_those_of_the_device() -> None:
     assert found["resident"] < 1 * GIB
 
 
+def test_the_probe_of_devices_finds_the_device_that_was_measured() -> None:
+    done = run(
+        harness.ROOT / "bench" / "gpu" / "device_probe.py",
+        CUDASIM_OP_HOST_US="0",
+        CUDASIM_BACKWARD_OP_HOST_US="0",
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    # What was measured beside it is no rate; memory of the host is the machine's; the
+    # first call of the driver set it up.
+    others = ("hostRegister_rc", "touch", "_beside_copies_", "malloc_cached")
+    first = [f"cuda{call}_{size}MiB" for call in ("Malloc", "Free") for size in (2, 20)]
+    kept = {
+        name: value
+        for name, value in DEVICE.items()
+        if not any(part in name for part in (*others, *first))
+    }
+    assert len(kept) > 30
+    for name, value in kept.items():
+        if isinstance(value, str):
+            assert found[name] == value, name
+        else:
+            # item() also copies, which was not measured.
+            off = 0.06 if name == "item_us" else 0.03
+            assert found[name] == pytest.approx(value, rel=off), name
+
+
 def test_an_op_table_that_is_wrong_is_refused_with_its_line(tmp_path: Path) -> None:
     table = tmp_path / "op_times.tsv"
     table.write_text("# of a test\n-5\tmm Float[1,1] Float[1,1]\n")
