@@ -4,7 +4,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
+#include <unordered_set>
 
 namespace cudasim {
 namespace {
@@ -154,6 +154,22 @@ double DeviceModel::CallTime(std::string_view function) const {
   }
   if (function == "cudaMemGetInfo") return mem_get_info;
   return 0;
+}
+
+bool IsLookup(std::string_view function) {
+  static const auto* const names = new std::unordered_set<std::string_view>{
+      "cudaGetDevice",
+      "cudaSetDevice",
+      "cudaGetDeviceCount",
+      "cudaDeviceGetAttribute",
+      "cudaFuncGetAttributes",
+      "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+      "cudaPointerGetAttributes",
+      "cudaStreamGetCaptureInfo",
+      "cudaStreamGetPriority",
+      "cudaStreamIsCapturing",
+      "cudaThreadExchangeStreamCaptureMode"};
+  return names->contains(function);
 }
 
 }  // namespace cudasim

@@ -55,10 +55,13 @@ struct DeviceModel {
   double product_flops = 0;
   double memory_bytes = 0;
 
-  // Nanoseconds of a call whose time does not depend on a size; 0 where the
-  // driver only looks something up.
+  // Nanoseconds of a call whose time does not depend on a size.
   double CallTime(std::string_view function) const;
 };
+
+// The call only looks up what the library has. It was not measured, and takes
+// the simulator about as long as a driver.
+bool IsLookup(std::string_view function);
 
 // Reads the JSON that device_probe.py prints. Returns nullopt where an entry is
 // missing, no number, not positive or not finite; `error` then names the file

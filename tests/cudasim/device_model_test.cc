@@ -49,6 +49,8 @@ TEST(DeviceModelTest, TakesCallsCopiesAndRatesFromTheMeasurement) {
   EXPECT_DOUBLE_EQ(model->CallTime("cublasLtMatmul"), 10487);
   EXPECT_DOUBLE_EQ(model->CallTime("cudaEventQuery"), 1875);
   EXPECT_EQ(model->CallTime("cudaGetDevice"), 0);
+  EXPECT_TRUE(IsLookup("cudaGetDevice"));
+  EXPECT_FALSE(IsLookup("cudaStreamSynchronize"));
   EXPECT_DOUBLE_EQ(model->both_ways, 48.382);
   EXPECT_NEAR(model->copy_start, 2043, 10);
   EXPECT_NEAR(model->product_flops, 706e3, 1e3);

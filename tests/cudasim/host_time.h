@@ -8,7 +8,7 @@
 // threads in the background work beside the program. Nothing that the simulator
 // does counts. While every thread that counts sleeps, time passes as it does.
 //
-// The simulator's lock is held around every call but Now.
+// The simulator's lock is held around every call but Asleep.
 #ifndef EBBTIDE_TESTS_CUDASIM_HOST_TIME_H_
 #define EBBTIDE_TESTS_CUDASIM_HOST_TIME_H_
 

@@ -107,22 +107,18 @@ ThreadState& Thread() {
 Call::Call(const char* function, bool works)
     : simulator_(Simulator::Get()), lock_(simulator_.mutex) {
   if (Thread().aside > 0) function = nullptr;
-  double call_ns = 0;
-  if (function != nullptr && simulator_.settings.device) {
-    call_ns = simulator_.settings.device->CallTime(function);
-    is_lookup_ = call_ns == 0;
-  }
-  if (!is_lookup_) simulator_.queue.Pass(simulator_.host_time.Enter());
+  const Settings& settings = simulator_.settings;
+  is_apart_ = settings.device && (function == nullptr || !IsLookup(function));
+  if (is_apart_) simulator_.queue.Pass(simulator_.host_time.Enter());
   if (simulator_.observer.call != nullptr) {
     simulator_.observer.call(function, simulator_.queue.now());
   }
   if (function == nullptr) return;
-  const Settings& settings = simulator_.settings;
   if (!settings.device) {
     simulator_.queue.Pass(static_cast<Nanos>(settings.rates.host_us * 1e3));
   } else if (HostTime::Counts()) {
     is_timed_ = true;
-    Spend(call_ns);
+    Spend(settings.device->CallTime(function));
   }
   error_ = simulator_.calls.Enter(function);
   if (simulator_.calls.is_work() &&
@@ -138,7 +134,7 @@ Call::Call(const char* function, bool works)
 }
 
 Call::~Call() {
-  if (!is_lookup_) simulator_.host_time.Leave();
+  if (is_apart_) simulator_.host_time.Leave();
 }
 
 void Call::Spend(double ns) {

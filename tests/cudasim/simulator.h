@@ -123,9 +123,7 @@ class Call {
   Lock lock_;
   int error_ = 0;
   bool is_timed_ = false;  // a call of the program's, on a thread that counts
-  // What it takes here is about what it takes a driver, and counts as the
-  // program's time.
-  bool is_lookup_ = false;
+  bool is_apart_ = false;  // its time here is the simulator's
 };
 
 }  // namespace cudasim
