@@ -17,10 +17,13 @@ namespace {
 constexpr int64_t kApart = 1000;  // nanoseconds from step to step
 constexpr Bytes kMost{64 << 10};
 
-std::string Path() {
+// Another one each time: the thread of a writer that has been closed may still
+// hold its file.
+std::string NewPath() {
+  static int made = 0;
   return testing::TempDir() + "/" +
-         testing::UnitTest::GetInstance()->current_test_info()->name() +
-         ".ebbtide";
+         testing::UnitTest::GetInstance()->current_test_info()->name() + "." +
+         std::to_string(++made) + ".ebbtide";
 }
 
 // What one step does. Its spans are told when the next one has begun, as those
@@ -37,8 +40,8 @@ struct Steps {
       writer.Add(Span{SpanKind::kForward, 0, at + 1, at + 5});
     }
   }
-  Trace Record() const {
-    const auto writer = *TraceWriter::Open(Path(), {.max_size = most});
+  Trace Record(const std::string& path = NewPath()) const {
+    const auto writer = *TraceWriter::Open(path, {.max_size = most});
     writer->Name("op");
     for (int64_t step = 0; step < count; ++step) {
       writer->BeginStep(step, step * kApart);
@@ -52,8 +55,8 @@ struct Steps {
     }
     writer->AddText({0, TextKind::kReport, "the report"});
     EXPECT_TRUE(writer->Close().ok());
-    EXPECT_LE(std::filesystem::file_size(Path()), Count(most));
-    return *ReadTrace(Path());
+    EXPECT_LE(std::filesystem::file_size(path), Count(most));
+    return *ReadTrace(path);
   }
 };
 
@@ -138,7 +141,8 @@ TEST(TraceThinningTest, WhatADeviceDidIsToldWithItsStepThoughLater) {
 }
 
 TEST(TraceThinningTest, AStepLargerThanItsRoomIsLeftOutAndTheNextIsNot) {
-  const auto writer = *TraceWriter::Open(Path(), {.max_size = kMost});
+  const std::string path = NewPath();
+  const auto writer = *TraceWriter::Open(path, {.max_size = kMost});
   writer->Name("op");
   for (int64_t step = 0; step < 200; ++step) {
     writer->BeginStep(step, step * kApart);
@@ -146,8 +150,8 @@ TEST(TraceThinningTest, AStepLargerThanItsRoomIsLeftOutAndTheNextIsNot) {
     writer->EndStep(step, step * kApart + 950, Bytes{1});
   }
   EXPECT_TRUE(writer->Close().ok());
-  EXPECT_LE(std::filesystem::file_size(Path()), Count(kMost));
-  const Trace trace = *ReadTrace(Path());
+  EXPECT_LE(std::filesystem::file_size(path), Count(kMost));
+  const Trace trace = *ReadTrace(path);
   EXPECT_EQ(trace.damage, "");
   const std::map<int64_t, int> spans = SpansByStep(trace);
   EXPECT_FALSE(spans.contains(150));
@@ -156,8 +160,9 @@ TEST(TraceThinningTest, AStepLargerThanItsRoomIsLeftOutAndTheNextIsNot) {
 }
 
 TEST(TraceThinningTest, ThePageHasTheGapsAndAllSteps) {
-  const Trace trace = Steps{.count = 400}.Record();
-  const auto timeline = MakeTimeline(SourceOf(Path()));
+  const std::string path = NewPath();
+  const Trace trace = Steps{.count = 400}.Record(path);
+  const auto timeline = MakeTimeline(SourceOf(path));
   ASSERT_TRUE(timeline.ok());
   EXPECT_EQ(timeline->gaps, trace.gaps);
   EXPECT_EQ(timeline->whole_steps, 400);
