@@ -45,9 +45,6 @@ HERE = {
     "llama22": twin.HostTime(8.1, 5.2),
     "trainer": twin.HostTime(8.1, 5.2),
 }
-# Which plans a job follows depends on when its threads get to run. The Llama's come out
-# in two kinds, whose steps are a tenth apart. Figures are the mean of so many runs.
-RUNS = {"llama.mid": 5, "gpt-1b.as-checkpoint": 3}
 OFFLOAD = {"EBBTIDE_RECOMPUTE": "0"}
 RECOMPUTE = {"EBBTIDE_SPILL_DIR": "none"}
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
@@ -202,21 +199,6 @@ def run(row: Row) -> Run:
     return Run({"died": f"step {len(steps)}: {short[:120]}"}, resident)
 
 
-def mean(runs: Sequence[Run]) -> Run:
-    """One that died stands for all."""
-    dead = [one for one in runs if "died" in one.figures]
-    if dead or len(runs) == 1:
-        return (dead or list(runs))[0]
-    each = [one.figures for one in runs]
-    together = {
-        field: round(statistics.mean(figures[field] for figures in each), 4)
-        for field in each[0]
-    }
-    seconds = [figures["seconds"] for figures in each]
-    together["range"] = [min(seconds), max(seconds)]
-    return Run(together, max(one.resident for one in runs))
-
-
 def run_all(rows: Sequence[Row]) -> dict[str, Run]:
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         done = dict(zip([row.name for row in rows], pool.map(run, rows), strict=True))
@@ -228,7 +210,7 @@ def run_all(rows: Sequence[Row]) -> dict[str, Run]:
     return done
 
 
-# What is off by more than it may be, and why.
+# Figures that are off by more than --check allows, and why.
 UNMET = {
     ("gpt-1b.checkpoint.expandable", "reserved"): "attention is flash's on the twin, "
     "whose backward pass takes other scratch memory than cuDNN's"

@@ -41,7 +41,7 @@ CUDNN_NODE, FLASH_NODE = "ScaledDotProductCudnn", "ScaledDotProductFlash"
 STEPS = 3
 # So many ops of the twin in a row may be none of the trace's.
 FORWARD_GAP = 5
-# What a kernel takes at least, as in tests/cudasim/timed_install.cc.
+# The shortest kernel takes so long, as in tests/cudasim/timed_install.cc.
 LEAST_NS = 2500.0
 HEADER = """\
 # Nanoseconds that an H100 takes for an op (made by bench/twin_table.py from the traces

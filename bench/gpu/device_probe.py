@@ -1,4 +1,4 @@
-"""What a CUDA device and its driver take: latencies and rates, as JSON.
+"""Measures latencies and rates of a CUDA device and its driver, as JSON.
 
     device_probe.py          (tests/data/h100/device.json is what an H100 printed)
 
@@ -49,7 +49,7 @@ def until_done(run: Callable[[], Any]) -> float:
 
 
 def microseconds(call: Callable[[], Any], calls: int = CALLS) -> float:
-    """Of the host for one call."""
+    """The host's time for one call."""
     call()
     torch.cuda.synchronize()
     return seconds(lambda: [call() for _ in range(calls)]) / calls * 1e6
