@@ -16,12 +16,12 @@
 #include "tests/cudasim/exact.h"
 #include "tests/cudasim/exact_mirror.h"
 #include "tests/cudasim/exact_worker.h"
+#include "tests/cudasim/wrapped_kernels.h"
 
 namespace cudasim {
 namespace {
 
 using torch::jit::Stack;
-using Values = c10::ArrayRef<c10::IValue>;
 
 std::atomic<bool> enabled{true};
 std::atomic<uint64_t> ops{0};
@@ -31,22 +31,6 @@ thread_local int depth = 0;
 void Refuse(const OpInfo& info, const std::string& reason) {
   cudasim_break(
       ("exact mode cannot compute " + info.name + ": " + reason).c_str());
-}
-
-// Calls the function for every tensor in the value.
-template <typename Function>
-void ForEachTensor(const c10::IValue& value, Function function) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) function(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& t : value.toTensorVector()) {
-      if (t.defined()) function(t);
-    }
-  } else if (value.isOptionalTensorList()) {
-    for (const c10::IValue& element : value.toListRef()) {
-      ForEachTensor(element, function);
-    }
-  }
 }
 
 // The device of the kernel: of its first tensor there, or the one it names.
@@ -307,10 +291,6 @@ class Kernel : public c10::OperatorKernel {
   }
 
  private:
-  static Values Last(const Stack& stack, size_t count) {
-    return Values(stack).slice(stack.size() - count);
-  }
-
   // Null where the op is refused.
   std::unique_ptr<Recording> Record(Values inputs) {
     if (info_.treatment == Treatment::kRefuse) {
@@ -332,12 +312,6 @@ class Kernel : public c10::OperatorKernel {
   const c10::SafeKernelFunction original_;
 };
 
-// Torch warns of every kernel that takes another's place.
-class Quiet : public c10::WarningHandler {
- public:
-  void process(const c10::Warning&) override {}
-};
-
 void Wrap(const c10::OperatorHandle& op) {
   constexpr auto kKey = c10::DispatchKey::CUDA;
   OpInfo info = InfoOf(op);
@@ -347,12 +321,7 @@ void Wrap(const c10::OperatorHandle& op) {
   }
   auto kernel = std::make_unique<Kernel>(
       std::move(info), op.getComputedKernelForDispatchKey(kKey));
-  // Kept for good: other threads may be inside.
-  static auto* const wrapped = new std::vector<c10::RegistrationHandleRAII>;
-  wrapped->push_back(c10::Dispatcher::singleton().registerImpl(
-      op.operator_name(), kKey,
-      c10::KernelFunction::makeFromBoxedFunctor(std::move(kernel)),
-      std::nullopt, nullptr, "cudasim"));
+  Replace(op, std::move(kernel));
 }
 
 void Watch(const c10::CachingDeviceAllocator::TraceEntry& entry) {
@@ -371,15 +340,7 @@ void Watch(const c10::CachingDeviceAllocator::TraceEntry& entry) {
 
 extern "C" {
 
-void cudasim_exact_install() {
-  cudasim::Quiet quiet;
-  const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
-  auto& dispatcher = c10::Dispatcher::singleton();
-  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-    const auto op = dispatcher.findSchema(name);
-    if (op) cudasim::Wrap(*op);
-  }
-}
+void cudasim_exact_install() { cudasim::WrapAll(cudasim::Wrap); }
 
 void cudasim_exact_enable(int enabled) { cudasim::enabled = enabled != 0; }
 

@@ -152,17 +152,7 @@ class Kernel : public c10::OperatorKernel {
   }
 
  private:
-  static Values Last(const Stack& stack, size_t count) {
-    return Values(stack).slice(stack.size() - count);
-  }
-
   const c10::SafeKernelFunction original_;
-};
-
-// Torch warns of every kernel that takes another's place.
-class Quiet : public c10::WarningHandler {
- public:
-  void process(const c10::Warning&) override {}
 };
 
 void Wrap(const c10::OperatorHandle& op) {
@@ -175,12 +165,7 @@ void Wrap(const c10::OperatorHandle& op) {
   }
   auto kernel =
       std::make_unique<Kernel>(op.getComputedKernelForDispatchKey(kKey));
-  // Kept for good: other threads may be inside.
-  static auto* const wrapped = new std::vector<c10::RegistrationHandleRAII>;
-  wrapped->push_back(c10::Dispatcher::singleton().registerImpl(
-      op.operator_name(), kKey,
-      c10::KernelFunction::makeFromBoxedFunctor(std::move(kernel)),
-      std::nullopt, nullptr, "cudasim"));
+  Replace(op, std::move(kernel));
 }
 
 }  // namespace
@@ -199,13 +184,7 @@ const char* cudasim_timed_install(const char* table) {
     if (!times) return error->c_str();
   }
   cudasim::Costs::Get().Use(roof, std::move(times));
-  cudasim::Quiet quiet;
-  const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
-  auto& dispatcher = c10::Dispatcher::singleton();
-  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-    const auto op = dispatcher.findSchema(name);
-    if (op) cudasim::Wrap(*op);
-  }
+  cudasim::WrapAll(cudasim::Wrap);
   return nullptr;
 }
 

@@ -15,21 +15,6 @@ constexpr double kSinglePrecision = 990.0 / 67;
 constexpr double kAttention = 1.8;
 constexpr double kAttentionBackward = 2.5 * 3.2;
 
-template <typename Function>
-void ForEachTensor(const c10::IValue& value, Function function) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) function(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& t : value.toTensorVector()) {
-      if (t.defined()) function(t);
-    }
-  } else if (value.isOptionalTensorList()) {
-    for (const c10::IValue& element : value.toListRef()) {
-      ForEachTensor(element, function);
-    }
-  }
-}
-
 std::string_view NameOf(const c10::OperatorHandle& op) {
   std::string_view name = op.operator_name().name;
   const size_t colons = name.find("::");

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <string>
 
-namespace cudasim {
+#include "tests/cudasim/wrapped_kernels.h"
 
-using Values = c10::ArrayRef<c10::IValue>;
+namespace cudasim {
 
 // Name and overload, then type and sizes of each tensor on a device, as in
 // "addmm BFloat16[8] BFloat16[4,2] BFloat16[2,8]". A list has its number of
