@@ -24,6 +24,8 @@ from typing import Any
 import harness
 
 sys.path.insert(0, str(harness.ROOT / "tests" / "cudasim"))
+sys.path.insert(0, str(harness.ROOT / "tests" / "gpu"))
+import gpu_results
 import twin
 
 LIBRARIES = harness.ROOT / "build" / "release" / "tests" / "cudasim" / "lib"
@@ -65,8 +67,7 @@ class Row:
     @property
     def unmanaged(self) -> str:
         """The row that this one's time is compared with."""
-        end = ".expandable" if self.name.endswith(".expandable") else ""
-        return f"{self.model}.unmanaged{end}"
+        return gpu_results.baseline(self.name)
 
     @property
     def command(self) -> list[str]:
@@ -122,33 +123,14 @@ def steady(seconds: Sequence[float]) -> int:
     return next((i for i in range(len(near) - 2) if all(near[i : i + 3])), len(near))
 
 
-def predicted(report: Mapping[str, Any]) -> float | None:
-    followed = [plan for plan in report.get("plans", []) if plan["steps"]]
-    if not followed:
-        return None
-    last = max(followed, key=lambda plan: int(plan["steps"][-1]))
-    return float(last["predicted_time"])
-
-
 def figures(
     found: Mapping[str, Any], steps: Sequence[Mapping[str, int]]
 ) -> dict[str, Any]:
     """Seconds and bytes of a run, by the names of measured.json."""
-    late = slice(len(found["seconds"]) // 2, None)
-    peaks = found["peaks"]
+    row: dict[str, Any] = gpu_results.row({"status": "done", "told": found})
+    row.pop("plans", None)
     whole = steps[len(steps) // 2]
-    return {
-        "steps": len(found["seconds"]),
-        "seconds": round(statistics.median(found["seconds"][late]), 4),
-        "host": round(statistics.median(found["host"][late]), 4),
-        "first": round(found["seconds"][0], 3),
-        "steady": steady(found["seconds"]),
-        "allocated": max(peak["allocated"] for peak in peaks),
-        "reserved": max(peak["reserved"] for peak in peaks),
-        "reserved_end": peaks[-1]["reserved"],
-        "calls": whole["calls"],
-        "predicted": predicted(found["report"]),
-    }
+    return {**row, "steady": steady(found["seconds"]), "calls": whole["calls"]}
 
 
 @dataclasses.dataclass
