@@ -38,6 +38,7 @@ const char* FindAll(void* library, CudaApi* api) {
   in.Find("cudaEventSynchronize", &api->event_synchronize);
   in.Find("cudaEventElapsedTime", &api->event_elapsed_time);
   in.Find("cudaMemcpyAsync", &api->memcpy_async);
+  in.Find("cudaMemcpyPeerAsync", &api->memcpy_peer_async);
   in.Find("cudaMemsetAsync", &api->memset_async);
   return in.missing();
 }

@@ -61,6 +61,7 @@ struct CudaApi {
   decltype(&cudaEventElapsedTime) event_elapsed_time;
   cudaError_t (*memcpy_async)(void* to, const void* from, size_t size,
                               cudaMemcpyKind kind, cudaStream_t stream);
+  decltype(&cudaMemcpyPeerAsync) memcpy_peer_async;
   decltype(&cudaMemsetAsync) memset_async;
 };
 

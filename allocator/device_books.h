@@ -1,29 +1,17 @@
-// What a CUDA device's caching allocator holds, as its own trace tells it:
-// blocks alive by kind, in a ledger, and segments, the pieces it has from the
-// device.
+// `DeviceBooks` are what PyTorch's allocator has of a CUDA device, as traces say:
+// blocks alive by kind, in a ledger, and the bytes reserved from the device, in
+// segments of the native allocator and pages of an arena.
 //
-// Reserved are the bytes of segments; idle are those of them that emptying the
-// cache would give back: segments of the common pool without a block, or, where
-// segments are expandable, whatever is not alive (an upper bound there, for
-// pages that are partly used stay).
-//
-// It knows where the blocks lie (allocator/cached_segments.h), until
-// ForgetPlaces and except in expandable segments and what settings for rounding
-// add to blocks: there a hole may be told of that the allocator does not have.
-//
-// Thread-safe. Called under the native allocator's lock: its own is the
-// innermost, and it calls nobody.
+// Thread-safe. Called under the native allocator's lock and the arena's: its own
+// is the innermost, and it calls nobody.
 #ifndef EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
 #define EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
-#include <vector>
 
-#include "absl/types/span.h"
-#include "allocator/cached_segments.h"
 #include "allocator/ledger.h"
 #include "planner/units.h"
 #include "profiler/kind.h"
@@ -36,73 +24,49 @@ class DeviceBooks {
   const Ledger& ledger() const { return ledger_; }
 
   void OnAllocate(const void* block, Bytes size, Kind kind);
-  // The program has freed the block, which other streams may still use.
-  void OnLeave(const void* block);
-  // Anybody may have the block. Blocks it was not told of are ignored: they are
-  // older than the books.
+  // Any request may have the block. Blocks that are older than the books are
+  // ignored.
   void OnFree(const void* block);
 
-  // `what` has no blocks.
-  void OnSegment(const void* segment, CachedSegment what);
+  void OnSegment(const void* segment, Bytes size, bool is_private);
   void OnSegmentFreed(const void* segment);
-  // From now on that block, of a request of so many bytes, serves every
-  // request, and what lies in it is told of here; until it is removed. Returns
-  // how many bytes it has.
-  Bytes AddArena(const void* block, Bytes size);
-  void RemoveArena(const void* address);
-  // From now on blocks have no places, which is half of what they cost: for a
-  // device without a budget, of which nobody asks for room. If somebody does,
-  // all segments are taken for expandable ones, and Largest has what was asked
-  // for. Not with an arena.
-  void ForgetPlaces();
-  // Parts of expandable segments.
-  void OnMapped(Bytes size);
-  void OnUnmapped(Bytes size);
+  // Pages, of an arena or of expandable segments.
+  void OnMapped(const void* at, Bytes size);
+  void OnUnmapped(const void* at, Bytes size);
 
-  // Whether the block is in a segment of a private pool.
+  // The arena has these addresses; once.
+  void SetArena(const void* begin, const void* end);
+
+  // True if the block is in a segment of a private pool.
   bool IsPrivate(const void* block) const;
 
-  // As the functions of that name, within the ledger's budget and with what is
-  // reserved now. Where segments are expandable there is room if the segment
-  // fits beside what is alive, and no set is known.
-  bool FindsRoom(CacheRequest request) const;
-  std::vector<int> CheapestToClear(
-      CacheRequest request, absl::Span<const Clearable> clearables) const;
-
-  // The largest blocks that are alive, largest first; not those in expandable
-  // segments.
-  struct Alive {
-    const void* block = nullptr;
-    Bytes size{};
-  };
-  std::vector<Alive> Largest(size_t count) const;
-
-  // The largest segment that others than private pools have.
-  Bytes LargestSegment() const;
-
-  Bytes reserved() const;
-  Bytes idle() const;
+  Bytes reserved() const { return Bytes{reserved_.load()}; }
+  // Bytes reserved by the native allocator that are not alive: an upper bound of
+  // what emptying its cache gives back.
+  Bytes NativeIdle() const;
   // Highest reserved() since the last ResetPeak.
-  Bytes ReservedPeak() const;
-  void ResetPeak();
+  Bytes ReservedPeak() const { return Bytes{reserved_peak_.load()}; }
+  void ResetPeak() { reserved_peak_ = reserved_.load(); }
 
  private:
-  // With the mutex held:
-  CachedSegments::value_type* SegmentOf(const void* address);
-  CachedBlock* Find(const void* block);
-  void Reserve(Bytes change);
-  Bytes Unreserved() const;
-  // All that is not alive may be given back, for all that is known.
-  bool IsExpandable() const { return mapped_ > Bytes{0} || !knows_places_; }
+  struct Segment {
+    Bytes size{};
+    bool is_private = false;
+  };
+
+  bool IsInArena(const void* address) const;
+  void Reserve(int64_t change);
 
   Ledger ledger_;
-  mutable std::mutex mutex_;
-  CachedMemory memory_;
-  std::atomic<bool> knows_places_ = true;
+  std::atomic<const char*> arena_begin_ = nullptr;
+  std::atomic<const char*> arena_end_ = nullptr;
+  std::atomic<int64_t> arena_alive_ = 0;
+  std::atomic<int64_t> arena_mapped_ = 0;
   std::atomic<int64_t> private_segments_ = 0;
-  Bytes reserved_{};
-  Bytes reserved_peak_{};
-  Bytes mapped_{};
+  std::atomic<int64_t> reserved_ = 0;
+  std::atomic<int64_t> reserved_peak_ = 0;
+  mutable std::mutex mutex_;
+  std::map<const char*, Segment> segments_;  // by address
 };
 
 }  // namespace ebbtide

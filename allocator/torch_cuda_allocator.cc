@@ -6,9 +6,12 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,7 +31,6 @@ using c10::DeviceIndex;
 struct Request {
   DeviceIndex device = -1;  // none
   size_t size = 0;
-  cudaStream_t stream = nullptr;
 };
 thread_local Request request;
 thread_local bool in_handler = false;
@@ -60,37 +62,27 @@ bool Relieve(DeviceIndex device, Bytes needed, Shortage shortage) {
 // How many private pools requests may be going to.
 std::atomic<int> open_pools = 0;
 
-CacheRequest RequestFor(DeviceIndex device, size_t size) {
-  return CacheRequestFor(
-      size, request.device == device
-                ? request.stream
-                : c10::cuda::getCurrentCUDAStream(device).stream());
-}
-
-bool HasRoom(DeviceIndex device, size_t size) {
-  const DeviceBooks& books = BooksOf(device);
-  const CacheRequest request = RequestFor(device, size);
-  if (open_pools <= 0) return books.FindsRoom(request);
-  return books.reserved() + request.segment <=
-         books.ledger().budget() + books.idle();
-}
-
-// Asked by the native allocator, under its lock, where nothing cached fits.
+// Asked by the native allocator, under its lock, where nothing cached fits: it
+// is about to reserve a segment.
 class OnMiss final : public c10::FreeMemoryCallback {
  public:
-  bool Execute() override {
-    if (request.device < 0) return false;
-    const int64_t budget = CudaBudgets()[request.device].budget;
-    if (budget == Count(kNoBudget)) return false;
-    // It gives empty segments back, and waits for what is leaving others, by
-    // itself before it fails.
-    if (HasRoom(request.device, request.size)) return false;
-    return Relieve(request.device, RoundUp(request.size), Shortage::kMissed);
-  }
+  bool Execute() override;
 };
 
 std::atomic<void (*)(void* block)> free_observer = nullptr;
 void DeleteObserved(void* block);
+
+// Replaces the size before `words`, as "1.50 GiB", where they are there.
+void ReplaceSize(const char* words, Bytes size, std::string* text) {
+  const size_t end = text->find(words);
+  if (end == std::string::npos) return;
+  const size_t unit = text->rfind(' ', end - 1);
+  if (unit == std::string::npos || unit == 0) return;
+  const size_t begin = text->rfind(' ', unit - 1) + 1;
+  text->replace(begin, end - begin,
+                c10::CachingDeviceAllocator::format_size(
+                    static_cast<uint64_t>(Count(size))));
+}
 
 class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
  public:
@@ -107,25 +99,64 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
 
   bool sees_blocks() const { return sees_blocks_; }
   ArenaCudaAllocator& arenas() { return arenas_; }
+  std::string WhyNoArena(DeviceIndex device) const {
+    const std::lock_guard lock(reasons_mutex_);
+    return no_arena_[device];
+  }
 
   c10::DataPtr allocate(size_t size) override {
-    c10::DataPtr data =
-        WithRoom(size, std::nullopt, [&](size_t asked, bool is_again) {
-          return is_again ? arenas_.AllocateAgain(size, asked)
-                          : inner().allocate(size);
-        });
+    const DeviceIndex device = c10::cuda::current_device();
+    Settle(device, &CudaBudgets()[device]);
+    c10::DataPtr data;
+    if (DeviceArena* const arena = arenas_.ArenaFor(device, size)) {
+      data = AllocateInArena(arena, size);
+    }
+    if (!data) {
+      data = WithRoom(device, size, [&] { return inner().allocate(size); });
+    }
     FillNewBlock(data.get(), size);
     return data;
   }
   void* raw_alloc(size_t size) override {
-    return WithRoom(size, std::nullopt, [&](size_t asked, bool) {
-      return inner().raw_alloc(asked);
-    });
+    const DeviceIndex device = c10::cuda::current_device();
+    Settle(device, &CudaBudgets()[device]);
+    return WithRoom(device, size, [&] { return inner().raw_alloc(size); });
   }
   void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override {
-    return WithRoom(size, stream, [&](size_t asked, bool) {
-      return inner().raw_alloc_with_stream(asked, stream);
+    const DeviceIndex device = c10::cuda::current_device();
+    Settle(device, &CudaBudgets()[device]);
+    return WithRoom(device, size, [&] {
+      return inner().raw_alloc_with_stream(size, stream);
     });
+  }
+
+  // Before the native allocator reserves a segment for the request of this
+  // thread. True if a cached block may have become free.
+  bool OnSegment() {
+    const CudaBudget& state = CudaBudgets()[request.device];
+    const Bytes segment = SegmentFor(request.size);
+    DeviceArena* const arena = arenas_.ArenaOf(request.device);
+    bool relieved = false;
+    for (;;) {
+      const Bytes over = BooksOf(request.device).reserved() + segment -
+                         LimitOf(request.device, state.total);
+      if (over <= Bytes{0}) break;
+      if (arena != nullptr &&
+          arena->GiveBack(over, /*of_plan=*/true) > Bytes{0}) {
+        continue;
+      }
+      // Segments that are empty the native allocator gives back by itself.
+      if (arena == nullptr &&
+          !BooksOf(request.device).ledger().WouldExceed(segment)) {
+        break;
+      }
+      if (!Relieve(request.device, RoundUp(request.size), Shortage::kMissed)) {
+        break;
+      }
+      relieved = true;
+    }
+    SetFraction(request.device, &CudaBudgets()[request.device]);
+    return relieved;
   }
 
   void beginAllocateToPool(DeviceIndex device, c10::MempoolId_t pool,
@@ -192,106 +223,148 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     std::optional<CudaScope> relaxed;
     if (api.ok()) relaxed.emplace(**api);
     const auto [free, total] = inner().getMemoryInfo(device);
+    state->total = Bytes{static_cast<int64_t>(total)};
     if (!state->has_been_asked_for.exchange(true) && policy.budget != nullptr) {
       SetCudaBudget(
           device,
           policy.budget(device, {.total = Bytes{static_cast<int64_t>(total)},
                                  .free = Bytes{static_cast<int64_t>(free)},
                                  .reserved = BooksOf(device).reserved()}));
-      if (state->budget == Count(kNoBudget)) BooksOf(device).ForgetPlaces();
     }
-    SetFraction(device, total, state);
+    if (sees_blocks_ && state->budget != Count(kNoBudget)) MakeArena(device);
+    SetFraction(device, state);
     GiveBackExcess(device, *state);
   }
 
-  // Segments that nothing uses, where a budget has become smaller than what is
-  // cached. While a graph is captured PyTorch cannot look for them.
+  void MakeArena(DeviceIndex device) {
+    const Bytes total = CudaBudgets()[device].total;
+    const absl::Status made =
+        arenas_.MakeArena(device, total, LimitOf(device, total));
+    const std::lock_guard lock(reasons_mutex_);
+    no_arena_[device] = std::string(made.message());
+  }
+
+  // Memory that nothing uses, where a budget has become smaller than what is
+  // reserved. While a graph is captured PyTorch cannot look for it.
   void GiveBackExcess(DeviceIndex device, const CudaBudget& state) {
-    const DeviceBooks& books = BooksOf(device);
-    if (state.budget == Count(kNoBudget) || open_pools > 0 ||
-        books.reserved() <= Bytes{state.budget.load()} ||
-        books.idle() <= Bytes{0}) {
+    if (open_pools > 0 ||
+        BooksOf(device).reserved() <= LimitOf(device, state.total)) {
       return;
     }
     inner().emptyCache({0, 0});
   }
 
-  void SetFraction(DeviceIndex device, size_t total, CudaBudget* state) {
+  // Of the native allocator: what the arena has is not its.
+  void SetFraction(DeviceIndex device, CudaBudget* state) {
     double fraction = state->user_fraction;
-    if (const int64_t budget = state->budget; budget != Count(kNoBudget)) {
+    if (state->budget != Count(kNoBudget)) {
+      DeviceArena* const arena = arenas_.ArenaOf(device);
+      Bytes limit = LimitOf(device, state->total);
+      if (arena != nullptr) limit -= arena->mapped();
       // The native allocator multiplies and rounds down.
-      fraction = std::min(fraction, (static_cast<double>(budget) + 0.5) /
-                                        static_cast<double>(total));
+      fraction = std::clamp((static_cast<double>(Count(limit)) + 0.5) /
+                                static_cast<double>(Count(state->total)),
+                            0.0, fraction);
     }
     if (fraction >= 1 && !state->has_fraction) return;
     state->has_fraction = true;
     inner().setMemoryFraction(std::min(fraction, 1.0), device);
   }
 
-  // Without a look at the segments where what is alive leaves room: then it is
-  // rare that none of them has, and OnMiss sees to it.
-  bool WouldExceed(DeviceIndex device, const CudaBudget& state, size_t size) {
-    if (sees_blocks_) {
-      return BooksOf(device).ledger().WouldExceed(RoundUp(size)) &&
-             !HasRoom(device, size);
+  // Null where the request has to fail, or the stream is not PyTorch's.
+  c10::DataPtr AllocateInArena(DeviceArena* arena, size_t size) {
+    const DeviceIndex device = arena->device();
+    const Bytes rounded = RoundUp(size);
+    for (;;) {
+      c10::DataPtr data = arenas_.Allocate(arena, size, /*is_last=*/false);
+      if (data || !arena->Serves(c10::cuda::getCurrentCUDAStream(device))) {
+        return data;
+      }
+      if (GiveBackNative(device)) continue;
+      if (!Relieve(device, rounded, Shortage::kForeseen)) break;
     }
-    const auto live = inner().getDeviceStats(device).allocated_bytes[0];
-    return Bytes{live.current} + RoundUp(size) > Bytes{state.budget.load()};
+    return arenas_.Allocate(arena, size, /*is_last=*/true);
   }
 
-  // `stream`: the request's, where it is not this thread's. `take`: with what
-  // to ask the native allocator for, and whether it has failed before.
-  template <typename Take>
-  auto WithRoom(size_t size, std::optional<cudaStream_t> stream, Take take)
-      -> decltype(take(size, false)) {
-    const DeviceIndex device = c10::cuda::current_device();
+  // Empty segments of the native allocator. False where there are none: it is
+  // asked only if something of it has been freed since.
+  bool GiveBackNative(DeviceIndex device) {
     CudaBudget& state = CudaBudgets()[device];
-    Settle(device, &state);
-    if (state.budget == Count(kNoBudget) || size == 0) return take(size, false);
-    if (!stream) stream = c10::cuda::getCurrentCUDAStream(device).stream();
-    const RequestScope scope({device, size, *stream});
+    const DeviceBooks& books = BooksOf(device);
+    const Bytes idle = books.NativeIdle();
+    if (idle <= Bytes{state.native_idle.load()}) return false;
+    const Bytes before = books.reserved();
+    native::CUDAAllocator& native = arenas_.native_allocator();
+    native.emptyCache({0, 0});
+    state.native_idle = Count(books.NativeIdle());
+    return books.reserved() < before;
+  }
+
+  // `take` asks the native allocator, which throws where it fails.
+  template <typename Take>
+  auto WithRoom(DeviceIndex device, size_t size, Take take)
+      -> decltype(take()) {
+    const CudaBudget& state = CudaBudgets()[device];
+    if (state.budget == Count(kNoBudget) || size == 0) return take();
+    const RequestScope scope({device, size});
     const Bytes rounded = RoundUp(size);
-    while (WouldExceed(device, state, size) &&
+    while (WouldExceed(device, state, rounded) &&
            Relieve(device, rounded, Shortage::kForeseen)) {
     }
-    const size_t least = sees_blocks_ ? SizeForLeastSegment(size) : size;
-    bool is_again = false;
-    size_t asked = size;
     for (;;) {
       try {
-        return take(asked, is_again);
+        return take();
       } catch (const c10::OutOfMemoryError& error) {
-        // It has waited for what was leaving, and did not look again.
-        const bool has_room = !std::exchange(is_again, true) && sees_blocks_ &&
-                              HasRoom(device, size);
-        if (has_room || Relieve(device, rounded, Shortage::kFailed) ||
-            std::exchange(asked, least) != least) {
-          continue;
-        }
-        if (!arenas_.GiveUpIdle(device, rounded)) {
-          ThrowWithReport(error, device, rounded);
-        }
-        asked = size;
+        if (Relieve(device, rounded, Shortage::kFailed)) continue;
+        ThrowWithReport(error, device, rounded);
       }
     }
   }
 
+  bool WouldExceed(DeviceIndex device, const CudaBudget& state, Bytes size) {
+    if (sees_blocks_) return BooksOf(device).ledger().WouldExceed(size);
+    const auto live = inner().getDeviceStats(device).allocated_bytes[0];
+    return Bytes{live.current} + size > Bytes{state.budget.load()};
+  }
+
   // In a catch clause.
-  [[noreturn]] static void ThrowWithReport(const c10::OutOfMemoryError& error,
-                                           DeviceIndex device, Bytes wanted) {
+  [[noreturn]] void ThrowWithReport(const c10::OutOfMemoryError& error,
+                                    DeviceIndex device, Bytes wanted) {
     std::string report;
     if (policy.explain != nullptr) report = policy.explain(device, wanted);
-    if (report.empty()) throw;
-    throw c10::OutOfMemoryError(absl::StrCat(error.msg(), "\n", report),
-                                error.backtrace());
+    const std::string text = WithArena(error.msg(), device);
+    if (report.empty() && text == error.msg()) throw;
+    throw c10::OutOfMemoryError(
+        report.empty() ? text : absl::StrCat(text, "\n", report),
+        error.backtrace());
+  }
+
+  // The native text with the numbers of the native allocator and the arena.
+  std::string WithArena(std::string text, DeviceIndex device) {
+    if (arenas_.ArenaOf(device) == nullptr) return text;
+    const auto stats = arenas_.getDeviceStats(device);
+    const int64_t allocated = stats.allocated_bytes[0].current;
+    ReplaceSize(" allowed;",
+                LimitOf(device, CudaBudgets()[device].total), &text);
+    ReplaceSize(" is allocated by PyTorch", Bytes{allocated}, &text);
+    ReplaceSize(" is reserved by PyTorch but unallocated",
+                Bytes{stats.reserved_bytes[0].current - allocated}, &text);
+    return text;
   }
 
   ArenaCudaAllocator& arenas_;
   const bool sees_blocks_;
   std::atomic<bool> attached_ = false;
+  mutable std::mutex reasons_mutex_;
+  std::array<std::string, kMaxCudaDevices> no_arena_;
 };
 
 std::atomic<BudgetedCudaAllocator*> ours = nullptr;
+
+bool OnMiss::Execute() {
+  if (request.device < 0) return false;
+  return ours.load()->OnSegment();
+}
 
 // What a block has that nobody has asked to observe.
 c10::DeleterFnPtr DeleterOf(const void* block) {
@@ -329,13 +402,21 @@ absl::Status CudaAllocator::Install(const Policy& chosen) {
   return absl::OkStatus();
 }
 
-void CudaAllocator::BeginStep(DeviceIndex device, bool wants_arena) {
-  if (ours != nullptr) ours.load()->arenas().BeginStep(device, wants_arena);
+void CudaAllocator::BeginStep(DeviceIndex device, bool wants_plan) {
+  if (ours == nullptr) return;
+  DeviceArena* const arena = ours.load()->arenas().ArenaOf(device);
+  if (arena != nullptr) arena->BeginStep(wants_plan);
 }
 
 std::optional<StepArena::Facts> CudaAllocator::ArenaOf(DeviceIndex device) {
   if (ours == nullptr) return std::nullopt;
-  return ours.load()->arenas().FactsOf(device);
+  const DeviceArena* const arena = ours.load()->arenas().ArenaOf(device);
+  if (arena == nullptr) return std::nullopt;
+  return arena->facts();
+}
+
+std::string CudaAllocator::WhyNoArena(DeviceIndex device) {
+  return ours == nullptr ? "" : ours.load()->WhyNoArena(device);
 }
 
 bool CudaAllocator::IsInPlace() {
@@ -386,14 +467,13 @@ DeviceBooks& CudaAllocator::Books(DeviceIndex device) {
 }
 
 bool CudaAllocator::FindsRoom(DeviceIndex device, Bytes size) {
-  return HasRoom(device, static_cast<size_t>(Count(size)));
-}
-
-std::vector<int> CudaAllocator::CheapestToClear(
-    DeviceIndex device, Bytes size, absl::Span<const Clearable> clearables) {
-  if (open_pools > 0) return {};
-  return BooksOf(device).CheapestToClear(
-      RequestFor(device, static_cast<size_t>(Count(size))), clearables);
+  const auto bytes = static_cast<size_t>(Count(size));
+  DeviceArena* const arena =
+      ours == nullptr ? nullptr : ours.load()->arenas().ArenaFor(device, bytes);
+  if (arena == nullptr) {
+    return !BooksOf(device).ledger().WouldExceed(RoundUp(bytes));
+  }
+  return arena->FindsRoom(bytes, c10::cuda::getCurrentCUDAStream(device));
 }
 
 }  // namespace ebbtide

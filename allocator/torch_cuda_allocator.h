@@ -1,22 +1,23 @@
 // Plugs ebbtide into PyTorch's native CUDA caching allocator
 // (reference: PyTorch's c10/cuda/CUDACachingAllocator.h).
 //
-// The native allocator keeps blocks, streams, pools, history and statistics;
-// what stands in its place hands every call to it, and besides
-//  - keeps books of what is alive, by kind, from its trace;
-//  - holds the bytes reserved from a device to a budget, whose hard stop is the
-//    native memory fraction: before a request that would exceed it, and where
-//    the native allocator would reserve more than it, the pressure handler is
-//    asked to free something;
+// The native allocator keeps raw blocks, private pools, history and statistics;
+// tensors lie in an arena of pages below a budget (allocator/torch_cuda_arena.h).
+// What stands in its place
+//  - keeps books of what is alive, by kind, from traces;
+//  - holds the bytes reserved from a device, pages and segments of the native
+//    allocator, to a budget. Free pages go first, wherever memory is short;
+//    then the pressure handler is asked to free something;
 //  - lets the native OutOfMemoryError through when the handler has nothing
 //    left, so that a program can catch it and go on, with a report below its
 //    text.
 //
-// Of the backend cudaMallocAsync only statistics are seen: there are no books,
-// and the pressure handler is asked as its live bytes say.
+// A device that cannot map memory has the native allocator alone, whose segments
+// go back whole only: more is evicted there. Of the backend cudaMallocAsync only
+// statistics are seen: there are no books, and the pressure handler is asked as
+// its live bytes say.
 //
-// Blocks are the native allocator's, and so are their deleters, but for those
-// of a planned arena (allocator/torch_cuda_arena.h). Thread-safe.
+// Thread-safe.
 #ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_
 #define EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_
 
@@ -28,9 +29,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
+#include "allocator/arena/step_arena.h"
 #include "allocator/device_books.h"
-#include "allocator/step_arena.h"
+#include "allocator/shortage.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -38,8 +39,7 @@ namespace ebbtide {
 class CudaAllocator {
  public:
   // Frees something of a device and returns true, or returns false: nothing is
-  // left. kMissed: the native allocator's lock is held, so that waiting for a
-  // lock of ours could be for ever. Must not throw.
+  // left. Must not throw.
   using PressureHandler = bool (*)(c10::DeviceIndex device, Bytes needed,
                                    Shortage shortage);
 
@@ -70,11 +70,13 @@ class CudaAllocator {
   static absl::Status Install(const Policy& policy);
 
   // A step of the program ends on the device and the next begins;
-  // `wants_arena`: a planned arena may take over (allocator/step_arena.h). One
-  // thread at a time.
-  static void BeginStep(c10::DeviceIndex device, bool wants_arena);
-  // nullopt before the first step that wanted one.
+  // `wants_plan`: planned addresses may take over
+  // (allocator/arena/step_arena.h). One thread at a time.
+  static void BeginStep(c10::DeviceIndex device, bool wants_plan);
+  // nullopt where the device has no arena.
   static std::optional<StepArena::Facts> ArenaOf(c10::DeviceIndex device);
+  // Why the device has no arena although it has a budget; "" where it has one.
+  static std::string WhyNoArena(c10::DeviceIndex device);
 
   // Whether ours is still the one that PyTorch asks.
   static bool IsInPlace();
@@ -92,14 +94,9 @@ class CudaAllocator {
 
   static DeviceBooks& Books(c10::DeviceIndex device);
 
-  // Whether a request for so many bytes, of this thread and on its stream,
-  // needs nothing to go; and which blocks would have to
-  // (allocator/cached_segments.h). Of requests in private pools, as in
-  // captures, only that is known which a new segment would take.
+  // True if a request for so many bytes, of this thread and on its stream,
+  // needs nothing to be evicted.
   static bool FindsRoom(c10::DeviceIndex device, Bytes size);
-  static std::vector<int> CheapestToClear(
-      c10::DeviceIndex device, Bytes size,
-      absl::Span<const Clearable> clearables);
 
   // Whether the native allocator gets the block back when `data` is destroyed.
   static bool IsNative(const c10::DataPtr& data);

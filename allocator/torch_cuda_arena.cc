@@ -6,9 +6,12 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 
+#include "allocator/cuda/device_pages.h"
+#include "allocator/cuda/driver.h"
 #include "allocator/cuda_api.h"
 
 namespace ebbtide {
@@ -17,6 +20,11 @@ namespace {
 using c10::DeviceIndex;
 
 std::atomic<ArenaCudaAllocator*> the_one = nullptr;
+
+constexpr char kNotShared[] =
+    "ebbtide: a CUDA tensor cannot be shared with another "
+    "process under a budget, because its memory is mapped in pages; share a "
+    "copy on the CPU, or run this process without a budget";
 
 // As the native allocator does, for profilers and PyTorch's sanitizer.
 void TellProfilers(void* block, int64_t change, DeviceIndex device,
@@ -47,46 +55,44 @@ void ArenaCudaAllocator::Attach() {
   if (inner().name() != "native" || attached_.exchange(true)) return;
   inner().attachAllocatorTraceTracker(
       [this](const c10::CachingDeviceAllocator::TraceEntry& entry) {
-        if (entry.action_ !=
-            c10::CachingDeviceAllocator::TraceEntry::FREE_REQUESTED) {
-          return;
-        }
         DeviceArena* const arena = ArenaOf(entry.device_);
-        if (arena == nullptr) return;
-        arena->OnNativeFree(reinterpret_cast<const void*>(entry.addr_));
+        if (arena != nullptr) arena->OnNative(entry);
       });
 }
 
-DeviceArena* ArenaCudaAllocator::MakeArena(DeviceIndex device) {
+absl::Status ArenaCudaAllocator::MakeArena(DeviceIndex device, Bytes total,
+                                           Bytes memory) {
+  if (ArenaOf(device) != nullptr) return absl::OkStatus();
+  if (!attached_) return absl::FailedPreconditionError("no trace is seen");
   const auto api = CudaApi::Loaded();
-  if (!api.ok() || !attached_) return nullptr;
-  arenas_[device] = new DeviceArena(
-      &inner(), device, *api, &pools_, &history_,
-      [this](const auto& entry) {
-        for (const auto& tracker : *trackers_.load()) tracker(entry);
-      },
-      name_op_);
+  if (!api.ok()) return api.status();
+  const auto driver = CudaDriver::Loaded();
+  if (!driver.ok()) return driver.status();
+  auto pages = DevicePages::Make(*driver, device, memory);
+  if (!pages.ok()) return pages.status();
+  auto arena = DeviceArena::Make(
+      {.native = &inner(),
+       .device = device,
+       .api = *api,
+       .pools = &pools_,
+       .history = &history_,
+       .tell =
+           [this](const auto& entry) {
+             for (const auto& tracker : *trackers_.load()) tracker(entry);
+           },
+       .name_op = name_op_,
+       .total = total},
+      *std::move(pages));
+  if (!arena.ok()) return arena.status();
+  arenas_[device] = arena->release();
   count_ = std::max<int>(count_, device + 1);
-  return arenas_[device];
+  return absl::OkStatus();
 }
 
-void ArenaCudaAllocator::BeginStep(DeviceIndex device, bool is_wanted) {
-  DeviceArena* arena = ArenaOf(device);
-  if (arena == nullptr && is_wanted) arena = MakeArena(device);
-  if (arena != nullptr) arena->BeginStep(is_wanted);
-}
-
-std::optional<StepArena::Facts> ArenaCudaAllocator::FactsOf(
-    DeviceIndex device) const {
-  const DeviceArena* const arena = ArenaOf(device);
-  if (arena == nullptr) return std::nullopt;
-  return arena->facts();
-}
-
-bool ArenaCudaAllocator::GiveUpIdle(DeviceIndex device, Bytes needed) {
-  DeviceArena* const arena = ArenaOf(device);
-  return arena != nullptr && !BooksOf(device).ledger().WouldExceed(needed) &&
-         arena->GiveUpIdle();
+DeviceArena* ArenaCudaAllocator::ArenaFor(DeviceIndex device,
+                                          size_t size) const {
+  if (size == 0 || pools_ > 0) return nullptr;
+  return ArenaOf(device);
 }
 
 DeviceArena* ArenaCudaAllocator::ArenaOf(const void* block) const {
@@ -98,70 +104,20 @@ DeviceArena* ArenaCudaAllocator::ArenaOf(const void* block) const {
   return nullptr;
 }
 
-// From where it is to come from first; nullptr: from the native allocator.
-void* ArenaCudaAllocator::Serve(DeviceArena* arena, size_t size,
-                                c10::cuda::CUDAStream stream, bool is_again) {
-  if (!arena->HasMemory() || pools_ > 0) return nullptr;
-  if (!is_again) {
-    void* const planned = arena->Allocate(size, stream);
-    if (planned != nullptr) return planned;
+c10::DataPtr ArenaCudaAllocator::Allocate(DeviceArena* arena, size_t size,
+                                          bool is_last) {
+  const DeviceIndex device = arena->device();
+  void* const block = arena->Allocate(
+      size, c10::cuda::getCurrentCUDAStream(device), is_last);
+  if (block == nullptr) return {};
+  TellProfilers(block, Count(RoundUp(size)), device, this);
+  const c10::impl::PyInterpreter* const tracer =
+      c10::impl::GPUTrace::get_trace();
+  if (tracer != nullptr) {
+    (*tracer)->trace_gpu_memory_allocation(c10::DeviceType::CUDA,
+                                           reinterpret_cast<uintptr_t>(block));
   }
-  // What stays there would be in the way of the plan.
-  CacheRequest request = CacheRequestFor(size, stream.stream());
-  request.may_use_arena = false;
-  if (BooksOf(stream.device_index()).FindsRoom(request)) return nullptr;
-  return arena->AllocateAnywhere(size, stream);
-}
-
-c10::DataPtr ArenaCudaAllocator::allocate(size_t size) {
-  return Allocate(size, size, /*is_again=*/false);
-}
-
-c10::DataPtr ArenaCudaAllocator::AllocateAgain(size_t size, size_t asked) {
-  return Allocate(size, asked, /*is_again=*/true);
-}
-
-c10::DataPtr ArenaCudaAllocator::Allocate(size_t size, size_t asked,
-                                          bool is_again) {
-  if (count_ == 0) return inner().allocate(asked);
-  const DeviceIndex device = c10::cuda::current_device();
-  DeviceArena* const arena = ArenaOf(device);
-  if (arena == nullptr || size == 0) return inner().allocate(asked);
-  const auto stream = c10::cuda::getCurrentCUDAStream(device);
-  if (void* const block = Serve(arena, size, stream, is_again)) {
-    TellProfilers(block, Count(RoundUp(size)), device, this);
-    const c10::impl::PyInterpreter* const tracer =
-        c10::impl::GPUTrace::get_trace();
-    if (tracer != nullptr) {
-      (*tracer)->trace_gpu_memory_allocation(
-          c10::DeviceType::CUDA, reinterpret_cast<uintptr_t>(block));
-    }
-    return {block, block, &Delete, c10::Device(c10::DeviceType::CUDA, device)};
-  }
-  c10::DataPtr data = inner().allocate(asked);
-  // What goes to a private pool is not of the step.
-  if (pools_ == 0) arena->OnNative(data.get(), size, stream);
-  arena->OnNativeChange();
-  return data;
-}
-
-void* ArenaCudaAllocator::raw_alloc(size_t size) {
-  void* const block = inner().raw_alloc(size);
-  NoteRaw();
-  return block;
-}
-
-void* ArenaCudaAllocator::raw_alloc_with_stream(size_t size,
-                                                cudaStream_t stream) {
-  void* const block = inner().raw_alloc_with_stream(size, stream);
-  NoteRaw();
-  return block;
-}
-
-void ArenaCudaAllocator::NoteRaw() {
-  if (count_ == 0) return;
-  DeviceArena* const arena = ArenaOf(c10::cuda::current_device());
-  if (arena != nullptr) arena->OnNativeChange();
+  return {block, block, &Delete, c10::Device(c10::DeviceType::CUDA, device)};
 }
 
 void ArenaCudaAllocator::Delete(void* block) {
@@ -181,17 +137,26 @@ void ArenaCudaAllocator::raw_delete(void* block) {
   TellProfilers(block, -Count(size), arena->device(), this);
 }
 
+void ArenaCudaAllocator::emptyCache(c10::MempoolId_t pool) {
+  inner().emptyCache(pool);
+  const int count = count_;
+  for (int device = 0; device < count; ++device) {
+    DeviceArena* const arena = ArenaOf(static_cast<DeviceIndex>(device));
+    if (arena == nullptr) continue;
+    arena->GiveBack(Bytes{std::numeric_limits<int64_t>::max() / 2},
+                    /*of_plan=*/false);
+  }
+}
+
+// Pages have no handle of cudaIpcGetMemHandle.
 void* ArenaCudaAllocator::getBaseAllocation(void* block, size_t* size) {
-  DeviceArena* const arena = ArenaOf(block);
-  return inner().getBaseAllocation(
-      arena == nullptr ? block : arena->BaseOf(block), size);
+  TORCH_CHECK(!Owns(block), kNotShared);
+  return inner().getBaseAllocation(block, size);
 }
 
 void ArenaCudaAllocator::attachAllocatorTraceTracker(
     native::AllocatorTraceTracker tracker) {
-  inner().attachAllocatorTraceTracker([tracker](const auto& entry) {
-    if (!DeviceArena::IsOfMemory(entry)) tracker(entry);
-  });
+  inner().attachAllocatorTraceTracker(tracker);
   std::shared_ptr<const Trackers> before = trackers_;
   std::shared_ptr<const Trackers> after;
   do {
@@ -202,12 +167,30 @@ void ArenaCudaAllocator::attachAllocatorTraceTracker(
 }
 
 native::ShareableHandle ArenaCudaAllocator::shareIpcHandle(void* block) {
-  DeviceArena* const arena = ArenaOf(block);
-  if (arena == nullptr) return inner().shareIpcHandle(block);
-  char* const base = arena->BaseOf(block);
-  native::ShareableHandle handle = inner().shareIpcHandle(base);
-  handle.offset += static_cast<char*>(block) - base;
-  return handle;
+  TORCH_CHECK(!Owns(block), kNotShared);
+  return inner().shareIpcHandle(block);
+}
+
+void ArenaCudaAllocator::enablePeerAccess(DeviceIndex from, DeviceIndex to) {
+  inner().enablePeerAccess(from, to);
+  DeviceArena* const arena = ArenaOf(to);
+  if (arena != nullptr) arena->AllowPeer(from);
+}
+
+// Without peer access only cudaMemcpyPeerAsync copies mapped memory.
+cudaError_t ArenaCudaAllocator::memcpyAsync(void* to, int to_device,
+                                            const void* from, int from_device,
+                                            size_t count, cudaStream_t stream,
+                                            bool peers) {
+  if (!peers && to_device != from_device && (Owns(to) || Owns(from))) {
+    const auto api = CudaApi::Loaded();
+    if (api.ok()) {
+      return (*api)->memcpy_peer_async(to, to_device, from, from_device, count,
+                                       stream);
+    }
+  }
+  return inner().memcpyAsync(to, to_device, from, from_device, count, stream,
+                             peers);
 }
 
 void ArenaCudaAllocator::recordStream(const c10::DataPtr& data,
@@ -251,17 +234,15 @@ void ArenaCudaAllocator::endAllocateToPool(DeviceIndex device,
 native::SnapshotInfo ArenaCudaAllocator::snapshot(c10::MempoolId_t pool,
                                                   bool include_traces) {
   native::SnapshotInfo info = inner().snapshot(pool, include_traces);
-  for (auto& segment : info.segments) {
-    DeviceArena* const arena = ArenaOf(segment.device);
-    if (arena != nullptr) arena->Fill(&segment);
+  const int count = pool == c10::MempoolId_t{0, 0} ? count_.load() : 0;
+  for (int device = 0; device < count; ++device) {
+    DeviceArena* const arena = ArenaOf(static_cast<DeviceIndex>(device));
+    if (arena != nullptr) arena->AddSegments(&info.segments);
   }
   for (size_t i = 0; include_traces && i < info.device_traces.size(); ++i) {
     const auto device = static_cast<DeviceIndex>(i);
-    DeviceArena* const arena = ArenaOf(device);
-    if (arena == nullptr) continue;
+    if (ArenaOf(device) == nullptr) continue;
     auto& trace = info.device_traces[i];
-    std::erase_if(trace,
-                  [&](const auto& entry) { return arena->IsOwn(entry); });
     const auto ours = history_.Entries(device);
     trace.insert(trace.end(), ours.begin(), ours.end());
     std::stable_sort(

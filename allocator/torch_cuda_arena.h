@@ -1,16 +1,14 @@
-// PyTorch's native CUDA allocator with a planned arena for each device
-// (allocator/torch_cuda_device_arena.h) beside it.
+// `ArenaCudaAllocator` is PyTorch's native CUDA allocator with an arena for each
+// device that has a budget (allocator/torch_cuda_device_arena.h) beside it.
 //
-// While a device's arena serves, tensors' blocks come from it, and from the
-// native allocator where it has no room. A block of the arena has a deleter of
-// its own. Raw blocks are the native allocator's, always.
+// Blocks of tensors come from the arena, and have a deleter of its own. Raw ones,
+// and those of private pools, into which CUDA graphs are captured, are the
+// native allocator's.
 //
-// Statistics, snapshots and memory history tell of the arena's blocks as of any
-// others, and of its memory as of a segment; so do trace trackers, those that
-// were attached before.
+// Statistics, snapshots and memory history have the arena's blocks as any
+// others, and its pages as expandable segments; so do trace trackers.
 //
-// Below the budget (allocator/torch_cuda_allocator.h): a request that this
-// fails is tried again when something has been freed.
+// Below the budget (allocator/torch_cuda_allocator.h).
 #ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_ARENA_H_
 #define EBBTIDE_ALLOCATOR_TORCH_CUDA_ARENA_H_
 
@@ -24,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "allocator/step_arena.h"
+#include "allocator/arena/step_arena.h"
 #include "allocator/torch_cuda_arena_history.h"
 #include "allocator/torch_cuda_books.h"
 #include "allocator/torch_cuda_device_arena.h"
@@ -37,25 +35,27 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   // `inner`: the native one; both live for ever. There is one of these.
   ArenaCudaAllocator(native::CUDAAllocator* inner, StepArena::NameOp name_op);
 
-  // As StepArena::BeginStep. Nothing of the device may be in capture.
-  void BeginStep(c10::DeviceIndex device, bool is_wanted);
-  // nullopt before the first step in which an arena was wanted.
-  std::optional<StepArena::Facts> FactsOf(c10::DeviceIndex device) const;
-  // As StepArena::GiveUpIdle, where so many bytes fit beside what is alive: for
-  // more it would be in vain.
-  bool GiveUpIdle(c10::DeviceIndex device, Bytes needed);
-  // Whether the block is one of an arena's.
+  // Makes the arena of a device with `total` bytes, of which `memory` are for
+  // this process. An error, and all requests are the native allocator's, where
+  // the device cannot map memory.
+  absl::Status MakeArena(c10::DeviceIndex device, Bytes total, Bytes memory);
+  // The device's; nullptr where there is none.
+  DeviceArena* ArenaOf(c10::DeviceIndex device) const {
+    return arenas_[device].load(std::memory_order_acquire);
+  }
+  // The same for a tensor: nullptr while requests may be going to private
+  // pools.
+  DeviceArena* ArenaFor(c10::DeviceIndex device, size_t size) const;
+  native::CUDAAllocator& native_allocator() { return inner(); }
+  // True if the block is one of an arena's.
   bool Owns(const void* block) const { return ArenaOf(block) != nullptr; }
-  // Of the arenas' blocks.
+  // Deletes blocks of arenas.
   static void Delete(void* block);
+  // As DeviceArena::Allocate; null where there are not enough pages.
+  c10::DataPtr Allocate(DeviceArena* arena, size_t size, bool is_last);
 
-  c10::DataPtr allocate(size_t size) override;
-  // The same of a request that has just failed: the plan has been asked.
-  // `asked`: what the native allocator is asked for instead.
-  c10::DataPtr AllocateAgain(size_t size, size_t asked);
-  void* raw_alloc(size_t size) override;
-  void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override;
   void raw_delete(void* block) override;
+  void emptyCache(c10::MempoolId_t pool) override;
   void* getBaseAllocation(void* block, size_t* size) override;
   using ForwardingCudaAllocator::recordStream;
   void recordStream(const c10::DataPtr& data,
@@ -75,6 +75,10 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   void attachAllocatorTraceTracker(
       native::AllocatorTraceTracker tracker) override;
   native::ShareableHandle shareIpcHandle(void* block) override;
+  void enablePeerAccess(c10::DeviceIndex from, c10::DeviceIndex to) override;
+  cudaError_t memcpyAsync(void* to, int to_device, const void* from,
+                          int from_device, size_t count, cudaStream_t stream,
+                          bool peers) override;
 
   native::SnapshotInfo snapshot(c10::MempoolId_t pool,
                                 bool include_traces) override;
@@ -90,15 +94,7 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
 #endif
 
  private:
-  DeviceArena* ArenaOf(c10::DeviceIndex device) const {
-    return arenas_[device].load(std::memory_order_acquire);
-  }
   DeviceArena* ArenaOf(const void* block) const;
-  DeviceArena* MakeArena(c10::DeviceIndex device);
-  void* Serve(DeviceArena* arena, size_t size, c10::cuda::CUDAStream stream,
-              bool is_again);
-  c10::DataPtr Allocate(size_t size, size_t asked, bool is_again);
-  void NoteRaw();
   void Attach();
 
   const StepArena::NameOp name_op_;

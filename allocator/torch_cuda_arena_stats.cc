@@ -11,130 +11,110 @@ namespace {
 using c10::CachingAllocator::Stat;
 using c10::CachingAllocator::StatArray;
 using DeviceStats = ArenaStats::DeviceStats;
+using TraceEntry = ArenaStats::TraceEntry;
 using Field = StatArray DeviceStats::*;
 
-// Of blocks, and of segments. In both, first of all, then of small requests,
+// Fields that are followed. In each, first of all requests, then of small ones,
 // then of large ones.
-constexpr std::array<Field, 5> kOfBlocks = {
-    &DeviceStats::allocation, &DeviceStats::active,
-    &DeviceStats::allocated_bytes, &DeviceStats::active_bytes,
-    &DeviceStats::requested_bytes};
-constexpr std::array<Field, 4> kOfSegments = {
-    &DeviceStats::segment, &DeviceStats::inactive_split,
-    &DeviceStats::reserved_bytes, &DeviceStats::inactive_split_bytes};
+constexpr std::array<Field, 6> kFields = {
+    &DeviceStats::allocation,      &DeviceStats::allocated_bytes,
+    &DeviceStats::active,          &DeviceStats::active_bytes,
+    &DeviceStats::requested_bytes, &DeviceStats::reserved_bytes};
 
-// What a block of so many bytes is in each field of kOfBlocks.
-std::array<size_t, 5> Amounts(size_t size) {
-  const auto rounded = static_cast<size_t>(Count(RoundUp(size)));
-  return {1, 1, rounded, rounded, size};
+void Change(DeviceStats* stats, Field field, bool is_small, int64_t change) {
+  for (const size_t type : {size_t{0}, size_t{is_small ? 1U : 2U}}) {
+    Stat& stat = (stats->*field)[type];
+    if (change > 0) {
+      stat.increase(static_cast<size_t>(change));
+    } else {
+      stat.decrease(static_cast<size_t>(-change));
+    }
+  }
 }
 
-// Of a block that the native allocator counts.
-std::array<size_t, 5> AmountsOf(const ArenaStats::OwnBlock& block) {
-  return {1, 1, block.size, block.size, block.asked};
+// By what the fields change with an entry.
+template <typename Visit>  // void Visit(Field, bool is_small, int64_t change)
+void ForEachChange(const TraceEntry& entry, Visit visit) {
+  const auto asked = static_cast<int64_t>(entry.size_);
+  const int64_t size = Count(RoundUp(entry.size_));
+  const bool is_small = IsSmall(entry.size_);
+  switch (entry.action_) {
+    case TraceEntry::ALLOC:
+      visit(&DeviceStats::allocation, is_small, 1);
+      visit(&DeviceStats::allocated_bytes, is_small, size);
+      visit(&DeviceStats::active, is_small, 1);
+      visit(&DeviceStats::active_bytes, is_small, size);
+      return visit(&DeviceStats::requested_bytes, is_small, asked);
+    case TraceEntry::FREE_REQUESTED:
+      visit(&DeviceStats::allocation, is_small, -1);
+      return visit(&DeviceStats::allocated_bytes, is_small, -size);
+    case TraceEntry::FREE_COMPLETED:
+      visit(&DeviceStats::active, is_small, -1);
+      visit(&DeviceStats::active_bytes, is_small, -size);
+      return visit(&DeviceStats::requested_bytes, is_small, -asked);
+    case TraceEntry::SEGMENT_ALLOC:
+    case TraceEntry::SEGMENT_MAP:
+      return visit(&DeviceStats::reserved_bytes, /*is_small=*/false, asked);
+    case TraceEntry::SEGMENT_FREE:
+    case TraceEntry::SEGMENT_UNMAP:
+      return visit(&DeviceStats::reserved_bytes, /*is_small=*/false, -asked);
+    default:
+      return;
+  }
 }
 
-template <typename Fields, typename Visit>
-void ForEach(const Fields& fields, Visit visit) {
-  for (const Field field : fields) {
+template <typename Visit>  // void Visit(Field, size_t type)
+void ForEachStat(Visit visit) {
+  for (const Field field : kFields) {
     for (size_t type = 0; type < StatArray().size(); ++type) visit(field, type);
   }
 }
 
 }  // namespace
 
-void ArenaStats::OnTaken(const DeviceStats& before, OwnBlock block) {
-  if (!HasMemory()) {
-    ForEach(kOfBlocks, [&](Field field, size_t type) {
-      Stat& peak = (peaks_.*field)[type];
-      peak.peak = std::max(peak.peak, (before.*field)[type].peak);
-    });
-  }
-  const std::array<size_t, 5> amounts = AmountsOf(block);
-  for (size_t i = 0; i < kOfBlocks.size(); ++i) {
-    for (const int type : {0, IsSmall(block.asked) ? 1 : 2}) {
-      (held_.*kOfBlocks[i])[type].current += amounts[i];
-      (taken_.*kOfBlocks[i])[type].allocated += amounts[i];
-    }
-  }
+void ArenaStats::Begin(const DeviceStats& native) {
+  const std::lock_guard lock(mutex_);
+  all_ = native;
 }
 
-void ArenaStats::OnGivenBack(const DeviceStats& before, OwnBlock block) {
-  const std::array<size_t, 5> amounts = AmountsOf(block);
-  for (size_t i = 0; i < kOfBlocks.size(); ++i) {
-    for (const int type : {0, IsSmall(block.asked) ? 1 : 2}) {
-      (held_.*kOfBlocks[i])[type].current -= amounts[i];
-      (taken_.*kOfBlocks[i])[type].freed += amounts[i];
-    }
-  }
-  if (HasMemory()) return;
-  ForEach(kOfSegments, [&](Field field, size_t type) {
-    Stat& peak = (peaks_.*field)[type];
-    peak.peak = std::max(peak.peak, (before.*field)[type].peak);
+void ArenaStats::OnTrace(const TraceEntry& entry, bool is_of_arena) {
+  const std::lock_guard lock(mutex_);
+  ForEachChange(entry, [&](Field field, bool is_small, int64_t change) {
+    Change(&all_, field, is_small, change);
+    if (is_of_arena) Change(&arena_, field, is_small, change);
   });
 }
 
-void ArenaStats::OnAllocate(size_t size) {
-  const auto amounts = Amounts(size);
-  for (size_t i = 0; i < kOfBlocks.size(); ++i) {
-    StatArray& stats = blocks_.*kOfBlocks[i];
-    stats[0].increase(amounts[i]);
-    stats[IsSmall(size) ? 1 : 2].increase(amounts[i]);
-  }
-  FollowPeaks();
-}
-
-void ArenaStats::OnFree(size_t size) {
-  const auto amounts = Amounts(size);
-  for (size_t i = 0; i < kOfBlocks.size(); ++i) {
-    StatArray& stats = blocks_.*kOfBlocks[i];
-    stats[0].decrease(amounts[i]);
-    stats[IsSmall(size) ? 1 : 2].decrease(amounts[i]);
-  }
-}
-
-void ArenaStats::OnNative(const DeviceStats& native) {
-  native_ = native;
-  if (HasMemory()) FollowPeaks();
-}
-
-void ArenaStats::FollowPeaks() {
-  ForEach(kOfBlocks, [&](Field field, size_t type) {
-    Stat& peak = (peaks_.*field)[type];
-    peak.peak = std::max(peak.peak, (native_.*field)[type].current -
-                                        (held_.*field)[type].current +
-                                        (blocks_.*field)[type].current);
+void ArenaStats::ResetPeaks() {
+  const std::lock_guard lock(mutex_);
+  ForEachStat([&](Field field, size_t type) {
+    (all_.*field)[type].reset_peak();
   });
-}
-
-void ArenaStats::ResetPeaks(const DeviceStats& native) {
-  peaks_ = {};
-  OnNative(native);
 }
 
 void ArenaStats::ResetAccumulated() {
-  ForEach(kOfBlocks, [&](Field field, size_t type) {
-    (taken_.*field)[type].reset_accumulated();
-    (blocks_.*field)[type].reset_accumulated();
+  const std::lock_guard lock(mutex_);
+  ForEachStat([&](Field field, size_t type) {
+    (arena_.*field)[type].reset_accumulated();
   });
 }
 
 DeviceStats ArenaStats::Joined(DeviceStats native) const {
-  ForEach(kOfBlocks, [&](Field field, size_t type) {
+  const std::lock_guard lock(mutex_);
+  ForEachStat([&](Field field, size_t type) {
     Stat& stat = (native.*field)[type];
-    const Stat& blocks = (blocks_.*field)[type];
-    const Stat& taken = (taken_.*field)[type];
-    const int64_t native_peak = HasMemory() ? 0 : stat.peak;
-    stat.current += blocks.current - (held_.*field)[type].current;
-    stat.allocated += blocks.allocated - taken.allocated;
-    stat.freed += blocks.freed - taken.freed;
-    stat.peak =
-        std::max({stat.current, native_peak, (peaks_.*field)[type].peak});
+    const Stat& arena = (arena_.*field)[type];
+    stat.current += arena.current;
+    stat.allocated += arena.allocated;
+    stat.freed += arena.freed;
+    stat.peak = std::max(
+        {stat.current, stat.peak, (all_.*field)[type].peak});
   });
-  ForEach(kOfSegments, [&](Field field, size_t type) {
-    Stat& stat = (native.*field)[type];
-    stat.peak = std::max(stat.peak, (peaks_.*field)[type].peak);
-  });
+  for (const size_t type : {0, 2}) {
+    native.inactive_split_bytes[type].current +=
+        arena_.reserved_bytes[type].current -
+        arena_.active_bytes[type].current;
+  }
   return native;
 }
 

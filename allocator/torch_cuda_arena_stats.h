@@ -1,64 +1,41 @@
-// PyTorch's statistics of a CUDA device some of whose blocks lie in an arena.
+// `ArenaStats` are PyTorch's statistics of a CUDA device some of whose blocks
+// lie in an arena: those of the native allocator, and the arena's.
 //
-// The native allocator counts the arena's memory as one block, and not what
-// lies in it. Here the one is taken out of its statistics and the other put in.
-// Its own peaks do not know of blocks in the arena, so the sums are followed
-// while the arena has memory: at each request, with what the native allocator
-// had when it was last asked.
+// The native allocator's peaks are of its own blocks. So what is alive of both
+// is followed, from the entries of traces.
 //
-// Not thread-safe.
+// Thread-safe; its lock is the innermost.
 #ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_ARENA_STATS_H_
 #define EBBTIDE_ALLOCATOR_TORCH_CUDA_ARENA_STATS_H_
 
 #include <c10/core/CachingDeviceAllocator.h>
 
-#include <cstddef>
-
-#include "planner/units.h"
+#include <cstdint>
+#include <mutex>
 
 namespace ebbtide {
 
 class ArenaStats {
  public:
   using DeviceStats = c10::CachingDeviceAllocator::DeviceStats;
+  using TraceEntry = c10::CachingDeviceAllocator::TraceEntry;
 
-  // A block of the native allocator that is the arena's.
-  struct OwnBlock {
-    size_t size = 0;
-    size_t asked = 0;  // as it was asked for
-  };
-  // It was taken; what the native statistics were before.
-  void OnTaken(const DeviceStats& before, OwnBlock block);
-  // It is about to be given back. Behind the last one the native peaks are to
-  // be reset.
-  void OnGivenBack(const DeviceStats& before, OwnBlock block);
-  // Of the arena's blocks.
-  Bytes Alive() const { return Bytes{blocks_.allocated_bytes[0].current}; }
-  bool HasMemory() const { return held_.allocation[0].current > 0; }
+  // The native statistics before the first entry.
+  void Begin(const DeviceStats& native);
+  // The entry is one of the arena, or of the native allocator.
+  void OnTrace(const TraceEntry& entry, bool is_of_arena);
 
-  // A block of the arena, as it was asked for.
-  void OnAllocate(size_t size);
-  void OnFree(size_t size);
-  // What the native allocator has now.
-  void OnNative(const DeviceStats& native);
-
-  // As the functions of PyTorch's allocator, which are to be called besides,
-  // before.
-  void ResetPeaks(const DeviceStats& native);
+  // As the functions of PyTorch's allocator, which are to be called besides.
+  void ResetPeaks();
   void ResetAccumulated();
 
-  // Of both, made of the native ones.
+  // Those of both, from the native ones.
   DeviceStats Joined(DeviceStats native) const;
 
  private:
-  void FollowPeaks();
-
-  DeviceStats native_;  // `current` when it was last asked
-  DeviceStats held_;    // `current` of the arena's memory, in the native ones
-  DeviceStats taken_;   // `allocated` and `freed` of it
-  DeviceStats blocks_;  // but for the peaks
-  DeviceStats peaks_;   // `peak` of the sums; of native ones, up to the last
-                        // time that they were reset on our account
+  mutable std::mutex mutex_;
+  DeviceStats all_;    // `current` and `peak` of both
+  DeviceStats arena_;  // but for the peaks
 };
 
 }  // namespace ebbtide

@@ -24,44 +24,21 @@ Bytes RoundUpTo(size_t size, size_t to) {
   return Bytes{static_cast<int64_t>((size + to - 1) / to * to)};
 }
 
-Bytes SegmentFor(size_t size) {
-  if (IsSmall(size)) return Bytes{int64_t{kSmallSegment}};
-  if (size >= kMiddleRequest) return RoundUpTo(size, kSmallSegment);
-  return LargeSegment();
-}
-
-CachedSegment SegmentLike(Bytes size, const c10::MempoolId_t& pool,
-                          const void* stream) {
-  return {.size = size,
-          .is_private = pool != c10::MempoolId_t{0, 0},
-          .is_small = size == Bytes{int64_t{kSmallSegment}},
-          .stream = stream};
+bool IsPrivate(const c10::MempoolId_t& pool) {
+  return pool != c10::MempoolId_t{0, 0};
 }
 
 }  // namespace
 
-Bytes LargeSegment() {
-  using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
-  return Bytes{static_cast<int64_t>(Config::large_segment_size())};
-}
-
 Bytes RoundUp(size_t size) { return RoundUpTo(size, kRounding); }
-
-size_t SizeForLeastSegment(size_t size) {
-  return IsSmall(size) ? size : std::max(size, kMiddleRequest);
-}
-
-Bytes LeastSegmentFor(size_t size) {
-  return SegmentFor(SizeForLeastSegment(size));
-}
 
 bool IsSmall(size_t size) { return size <= kSmallRequest; }
 
-CacheRequest CacheRequestFor(size_t size, const void* stream) {
-  return {.size = RoundUp(size),
-          .segment = SegmentFor(size),
-          .is_small = IsSmall(size),
-          .stream = stream};
+Bytes SegmentFor(size_t size) {
+  using Config = c10::CachingAllocator::AcceleratorAllocatorConfig;
+  if (IsSmall(size)) return Bytes{int64_t{kSmallSegment}};
+  if (size >= kMiddleRequest) return RoundUpTo(size, kSmallSegment);
+  return Bytes{static_cast<int64_t>(Config::large_segment_size())};
 }
 
 DeviceBooks& BooksOf(c10::DeviceIndex device) {
@@ -77,19 +54,16 @@ void NoteTrace(const TraceEntry& entry) {
   switch (entry.action_) {
     case TraceEntry::ALLOC:
       return books.OnAllocate(address, size, AllocationKind::Current());
-    case TraceEntry::FREE_REQUESTED:
-      return books.OnLeave(address);
     case TraceEntry::FREE_COMPLETED:
       return books.OnFree(address);
     case TraceEntry::SEGMENT_ALLOC:
-      return books.OnSegment(address,
-                             SegmentLike(size, entry.mempool_, entry.stream_));
+      return books.OnSegment(address, size, IsPrivate(entry.mempool_));
     case TraceEntry::SEGMENT_FREE:
       return books.OnSegmentFreed(address);
     case TraceEntry::SEGMENT_MAP:
-      return books.OnMapped(size);
+      return books.OnMapped(address, size);
     case TraceEntry::SEGMENT_UNMAP:
-      return books.OnUnmapped(size);
+      return books.OnUnmapped(address, size);
     default:
       return;
   }
@@ -100,11 +74,10 @@ void NoteBefore(const c10::CachingDeviceAllocator::SegmentInfo& segment) {
   size_t address = segment.address;
   const Bytes size{static_cast<int64_t>(segment.total_size)};
   if (segment.is_expandable) {
-    books.OnMapped(size);
+    books.OnMapped(reinterpret_cast<const void*>(address), size);
   } else {
-    books.OnSegment(
-        reinterpret_cast<const void*>(address),
-        SegmentLike(size, segment.owner_private_pool_id, segment.stream));
+    books.OnSegment(reinterpret_cast<const void*>(address), size,
+                    IsPrivate(segment.owner_private_pool_id));
   }
   for (const auto& block : segment.blocks) {
     if (block.active) {

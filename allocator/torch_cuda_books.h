@@ -9,7 +9,6 @@
 
 #include <cstddef>
 
-#include "allocator/cached_segments.h"
 #include "allocator/device_books.h"
 #include "planner/units.h"
 
@@ -21,15 +20,8 @@ inline constexpr int kMaxCudaDevices = C10_COMPILE_TIME_MAX_GPUS;
 Bytes RoundUp(size_t size);
 // Which of its two kinds of segments the request is served from.
 bool IsSmall(size_t size);
-// The largest that it reserves for a request that is smaller.
-Bytes LargeSegment();
-// What to ask for so that no more is reserved than the request needs: for one
-// of 1 to 10 MiB the native allocator would reserve LargeSegment, in the hope
-// of more of them.
-size_t SizeForLeastSegment(size_t size);
-// What is reserved for that.
-Bytes LeastSegmentFor(size_t size);
-CacheRequest CacheRequestFor(size_t size, const void* stream);
+// What it reserves for the request where nothing cached fits.
+Bytes SegmentFor(size_t size);
 
 DeviceBooks& BooksOf(c10::DeviceIndex device);
 

@@ -7,6 +7,7 @@
 
 #include <c10/core/Device.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -26,6 +27,10 @@ struct CudaBudget {
   // The native fraction is that of budget and user_fraction.
   std::atomic<bool> is_settled = false;
   std::atomic<bool> is_used = false;
+  // Memory of the device; 0 before it is used.
+  std::atomic<Bytes> total = Bytes{};
+  // DeviceBooks::NativeIdle when it was given back last.
+  std::atomic<int64_t> native_idle = 0;
 };
 
 inline std::array<CudaBudget, kMaxCudaDevices>& CudaBudgets() {
@@ -33,7 +38,17 @@ inline std::array<CudaBudget, kMaxCudaDevices>& CudaBudgets() {
   return budgets;
 }
 
-// The ledger of the device knows it, too.
+// Bytes that may be reserved: the budget, or the share of the device's `total`
+// that the program has set, where that is less.
+inline Bytes LimitOf(c10::DeviceIndex device, Bytes total) {
+  const CudaBudget& state = CudaBudgets()[device];
+  const double share =
+      state.user_fraction * static_cast<double>(Count(total));
+  return std::min(Bytes{state.budget.load()},
+                  Bytes{static_cast<int64_t>(share)});
+}
+
+// The ledger of the device has it, too.
 inline void SetCudaBudget(c10::DeviceIndex device, Bytes budget) {
   BooksOf(device).ledger().SetBudget(budget);
   CudaBudgets()[device].budget = Count(budget);

@@ -3,15 +3,20 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_books.h"
+#include "allocator/torch_cuda_budget.h"
 
 namespace ebbtide {
 namespace {
+
+// Addresses, of the device's memory: holes between blocks that stay are never
+// the last ones.
+constexpr int64_t kAddresses = 8;
 
 // Streams that the program made itself, which it may destroy: those of PyTorch
 // have an odd number, and the default one has 0 (c10/cuda/CUDAStream.h).
@@ -21,33 +26,46 @@ bool IsExternal(c10::cuda::CUDAStream stream) {
 
 size_t AddressOf(const void* block) { return reinterpret_cast<size_t>(block); }
 
+const CudaEvent& EventOf(const StreamMark& mark) {
+  return *static_cast<const CudaEvent*>(mark.get());
+}
+
 }  // namespace
 
-DeviceArena::DeviceArena(native::CUDAAllocator* native, c10::DeviceIndex device,
-                         const CudaApi* api, const std::atomic<int>* pools,
-                         ArenaHistory* history,
-                         native::AllocatorTraceTracker tell,
-                         StepArena::NameOp name_op)
-    : native_(*native),
-      device_(device),
-      api_(*api),
-      pools_(*pools),
-      history_(*history),
-      tell_(std::move(tell)),
-      events_(CudaEvents::Create(api, device)),
-      arena_(this, this, name_op) {}
+DeviceArena::DeviceArena(const Parts& parts, DevicePages pages)
+    : parts_(parts),
+      device_pages_(std::move(pages)),
+      events_(CudaEvents::Create(parts.api, parts.device)),
+      arena_(&pages_, parts.name_op) {
+  stats_.Begin(parts.native->getDeviceStats(parts.device));
+}
+
+absl::StatusOr<std::unique_ptr<DeviceArena>> DeviceArena::Make(
+    const Parts& parts, DevicePages pages) {
+  std::unique_ptr<DeviceArena> arena(new DeviceArena(parts, std::move(pages)));
+  const absl::Status reserved =
+      arena->pages_.Reserve(Bytes{kAddresses * Count(parts.total)});
+  if (!reserved.ok()) return reserved;
+  BooksOf(parts.device)
+      .SetArena(arena->pages_.begin(), arena->pages_.end());
+  return arena;
+}
 
 void DeviceArena::BeginStep(bool is_wanted) {
   arena_.BeginStep(is_wanted);
-  steps_served_ = arena_.HasMemory() ? steps_served_ + 1 : 0;
-  // By then what is alive when steps begin is in the arena.
-  if (steps_served_ != 2) return;
-  GiveBackIdle();
-  const Bytes size = arena_.facts().size;
-  const DeviceBooks& books = BooksOf(device_);
+  steps_served_ = arena_.IsServing() ? steps_served_ + 1 : 0;
+  // By then blocks that are alive when steps begin have the plan's addresses.
+  if (steps_served_ == 2) NoteBeside();
+}
+
+void DeviceArena::NoteBeside() {
+  pages_.GiveBack(Bytes{std::numeric_limits<int64_t>::max() / 2},
+                  /*of_plan=*/false);
+  const PageArena::Facts facts = pages_.facts();
+  const DeviceBooks& books = BooksOf(parts_.device);
   std::lock_guard lock(mutex_);
-  beside_ = books.reserved() - size;
-  beside_alive_ = books.ledger().live() - stats_.Alive();
+  beside_ = books.reserved() - facts.planned;
+  beside_alive_ = books.ledger().live() - facts.planned_alive;
 }
 
 StepArena::Facts DeviceArena::facts() const {
@@ -78,32 +96,19 @@ std::optional<int> DeviceArena::NumberOf(c10::cuda::CUDAStream stream) {
   return number;
 }
 
-void* DeviceArena::Allocate(size_t size, c10::cuda::CUDAStream stream) {
+void* DeviceArena::Allocate(size_t size, c10::cuda::CUDAStream stream,
+                            bool is_last) {
   const auto number = NumberOf(stream);
   if (!number) return nullptr;
-  return Book(arena_.Allocate(Bytes{static_cast<int64_t>(size)}, *number), size,
-              stream);
-}
-
-void* DeviceArena::AllocateAnywhere(size_t size, c10::cuda::CUDAStream stream) {
-  const auto number = NumberOf(stream);
-  if (!number) return nullptr;
-  return Book(
-      arena_.AllocateAnywhere(Bytes{static_cast<int64_t>(size)}, *number), size,
-      stream);
-}
-
-void* DeviceArena::Book(void* block, size_t size,
-                        c10::cuda::CUDAStream stream) {
+  void* const block =
+      arena_.Allocate(Bytes{static_cast<int64_t>(size)}, *number, is_last);
   if (block == nullptr) return nullptr;
   Block what = {.size = size, .stream = stream};
-  if (history_.is_enabled()) what.context = history_.ContextOfBlock();
-  Tell(TraceEntry::ALLOC, block, what);
-  std::optional<ArenaStats::DeviceStats> native;
-  if (is_stale_.exchange(false)) native = native_.getDeviceStats(device_);
+  if (parts_.history->is_enabled()) {
+    what.context = parts_.history->ContextOfBlock();
+  }
+  Tell(TraceEntry::ALLOC, block, size, stream.stream(), what.context);
   std::lock_guard lock(mutex_);
-  if (native) stats_.OnNative(*native);
-  stats_.OnAllocate(size);
   blocks_.insert_or_assign(block, std::move(what));
   return block;
 }
@@ -116,17 +121,17 @@ Bytes DeviceArena::Free(void* block) {
     TORCH_CHECK(found != blocks_.end(), "invalid device pointer: ", block);
     what = std::move(found->second);
     blocks_.erase(found);
-    stats_.OnFree(what->size);
   }
   const Bytes size = RoundUp(what->size);
+  const cudaStream_t stream = what->stream.stream();
   // Nobody asks later what streams do that the program may destroy.
   for (const cudaStream_t stranger : what->strangers) {
     // Nobody gets the block then.
-    if (!Order(stranger, what->stream.stream()).ok()) return size;
+    if (!Order(stranger, stream).ok()) return size;
   }
-  // Before anybody else may have it.
-  Tell(TraceEntry::FREE_REQUESTED, block, *what);
-  Tell(TraceEntry::FREE_COMPLETED, block, *what);
+  // Before another request may have it.
+  Tell(TraceEntry::FREE_REQUESTED, block, what->size, stream, what->context);
+  Tell(TraceEntry::FREE_COMPLETED, block, what->size, stream, what->context);
   arena_.Free(block, what->others);
   return size;
 }
@@ -148,30 +153,70 @@ void DeviceArena::KeepFor(const void* block, c10::cuda::CUDAStream stream) {
   }
 }
 
-void DeviceArena::OnNative(const void* block, size_t size,
-                           c10::cuda::CUDAStream stream) {
+bool DeviceArena::FindsRoom(size_t size, c10::cuda::CUDAStream stream) {
   const auto number = NumberOf(stream);
-  if (number) {
-    arena_.OnAllocate(block, Bytes{static_cast<int64_t>(size)}, *number);
-  }
+  return number &&
+         pages_.FindsRoom(Bytes{static_cast<int64_t>(size)}, *number);
 }
 
-void DeviceArena::OnNativeChange() {
-  if (!arena_.HasMemory()) return;
-  const auto native = native_.getDeviceStats(device_);
-  std::lock_guard lock(mutex_);
-  stats_.OnNative(native);
+Bytes DeviceArena::GiveBack(Bytes wanted, bool of_plan) {
+  return pages_.GiveBack(wanted, of_plan);
 }
 
-void DeviceArena::OnNativeFree(const void* block) {
-  is_stale_ = true;
-  arena_.OnFree(block);
+void DeviceArena::AllowPeer(c10::DeviceIndex device) {
+  pages_.WithMapped([&](const std::vector<PageArena::Range>& ranges) {
+    device_pages_.AddPeer(device);
+    for (const PageArena::Range& range : ranges) {
+      const absl::Status allowed =
+          device_pages_.Allow(range.begin, Bytes{range.end - range.begin});
+      TORCH_CHECK(allowed.ok(), "ebbtide: device ", static_cast<int>(device),
+                  " cannot use the memory of ",
+                  static_cast<int>(parts_.device), ": ", allowed.message());
+    }
+  });
+}
+
+absl::StatusOr<char*> DeviceArena::Reserve(Bytes size) {
+  return device_pages_.Reserve(size);
+}
+
+int64_t DeviceArena::Room() const {
+  const DeviceBooks& books = BooksOf(parts_.device);
+  const Bytes room = LimitOf(parts_.device, parts_.total) - books.reserved();
+  return std::max<int64_t>(0, Count(room) / Count(page()));
+}
+
+absl::StatusOr<uint64_t> DeviceArena::Create() {
+  const CudaScope scope(*parts_.api);
+  return device_pages_.Create();
+}
+
+void DeviceArena::Release(uint64_t page) {
+  const CudaScope scope(*parts_.api);
+  device_pages_.Release(page);
+}
+
+absl::Status DeviceArena::Map(char* at, absl::Span<const uint64_t> pages) {
+  const CudaScope scope(*parts_.api);
+  const absl::Status mapped = device_pages_.Map(at, pages);
+  if (!mapped.ok()) return mapped;
+  const auto count = static_cast<int64_t>(pages.size());
+  Tell(TraceEntry::SEGMENT_MAP, at, count * Count(page()), nullptr, nullptr);
+  return mapped;
+}
+
+absl::Status DeviceArena::Unmap(char* at) {
+  const CudaScope scope(*parts_.api);
+  const absl::Status unmapped = device_pages_.Unmap(at);
+  if (!unmapped.ok()) return unmapped;
+  Tell(TraceEntry::SEGMENT_UNMAP, at, Count(page()), nullptr, nullptr);
+  return unmapped;
 }
 
 absl::StatusOr<CudaEvent> DeviceArena::EndOf(cudaStream_t stream) {
   // A capture would take what is queued for its own.
-  if (pools_ > 0) return absl::UnavailableError("a capture is going on");
-  const CudaScope scope(api_, device_);
+  if (*parts_.pools > 0) return absl::UnavailableError("a capture is going on");
+  const CudaScope scope(*parts_.api, parts_.device);
   auto event = events_->Take(CudaEvent::Use::kOrder);
   if (!event.ok()) return event.status();
   const absl::Status recorded = event->Record(stream);
@@ -183,74 +228,41 @@ absl::Status DeviceArena::Order(cudaStream_t before, cudaStream_t after) {
   if (before == after) return absl::OkStatus();
   const auto end = EndOf(before);
   if (!end.ok()) return end.status();
-  const CudaScope scope(api_, device_);
+  const CudaScope scope(*parts_.api, parts_.device);
   return end->OrderBefore(after);
 }
 
-absl::Status DeviceArena::NoteEnd(int slot, absl::Span<const int> streams) {
-  if (slot >= static_cast<int>(ends_.size())) ends_.resize(slot + 1);
-  ends_[slot].clear();
-  for (const int stream : streams) {
-    auto end = EndOf(streams_[stream]);
-    if (!end.ok()) return end.status();
-    ends_[slot].push_back(*std::move(end));
-  }
-  return absl::OkStatus();
+absl::StatusOr<StreamMark> DeviceArena::Mark(int stream) {
+  auto end = EndOf(streams_[stream]);
+  if (!end.ok()) return end.status();
+  return std::make_shared<const CudaEvent>(*std::move(end));
 }
 
-absl::Status DeviceArena::RunBehind(int slot, int stream) {
-  const CudaScope scope(api_, device_);
-  for (const CudaEvent& end : ends_[slot]) {
-    const absl::Status ordered = end.OrderBefore(streams_[stream]);
-    if (!ordered.ok()) return ordered;
-  }
-  return absl::OkStatus();
+absl::Status DeviceArena::RunBehind(const StreamMark& mark, int stream) {
+  if (*parts_.pools > 0) return absl::UnavailableError("a capture is going on");
+  return EventOf(mark).OrderBefore(streams_[stream]);
 }
 
-absl::Status DeviceArena::RunBehindAll(int stream) {
-  for (int i = 0; i < stream_count_; ++i) {
-    const absl::Status ordered = Order(streams_[i], streams_[stream]);
-    if (!ordered.ok()) return ordered;
-  }
-  return absl::OkStatus();
+bool DeviceArena::IsOver(const StreamMark& mark) {
+  const CudaScope scope(*parts_.api);
+  return EventOf(mark).Query() == cudaSuccess;
+}
+
+absl::Status DeviceArena::Wait(const StreamMark& mark) {
+  const CudaScope scope(*parts_.api);
+  return CudaStatus(*parts_.api, EventOf(mark).Wait(), "cudaEventSynchronize");
 }
 
 void DeviceArena::Tell(TraceEntry::Action action, const void* block,
-                       const Block& what) {
-  const bool is_recorded = history_.is_enabled();
-  TraceEntry entry(action, device_, AddressOf(block), what.size,
-                   what.stream.stream(), c10::MempoolId_t{0, 0},
-                   c10::getApproximateTime(), nullptr, "",
-                   is_recorded ? native_.getUserMetadata() : "");
-  tell_(entry);
-  if (is_recorded) history_.Add(std::move(entry), what.context);
-}
-
-ArenaStats::DeviceStats DeviceArena::Joined(
-    const ArenaStats::DeviceStats& native) const {
-  std::lock_guard lock(mutex_);
-  return stats_.Joined(native);
-}
-
-void DeviceArena::ResetPeaks() {
-  const auto native = native_.getDeviceStats(device_);
-  std::lock_guard lock(mutex_);
-  stats_.ResetPeaks(native);
-}
-
-void DeviceArena::ResetAccumulated() {
-  std::lock_guard lock(mutex_);
-  stats_.ResetAccumulated();
-}
-
-bool DeviceArena::IsOwn(const TraceEntry& entry) const {
-  if (entry.device_ != device_ || !IsOfBlock(entry)) {
-    return false;
-  }
-  std::lock_guard lock(mutex_);
-  return std::any_of(own_.begin(), own_.end(), [&](const Own& own) {
-    return own.address == entry.addr_ && own.block.asked == entry.size_;
-  });
+                       size_t size, cudaStream_t stream,
+                       const ArenaHistory::Context& context) {
+  const bool is_recorded = parts_.history->is_enabled();
+  TraceEntry entry(action, parts_.device, AddressOf(block), size, stream,
+                   c10::MempoolId_t{0, 0}, c10::getApproximateTime(), nullptr,
+                   "", is_recorded ? parts_.native->getUserMetadata() : "");
+  stats_.OnTrace(entry, /*is_of_arena=*/true);
+  parts_.tell(entry);
+  if (is_recorded) parts_.history->Add(std::move(entry), context);
 }
 
 ArenaHistory::Context DeviceArena::ContextOf(const void* block) const {
@@ -259,58 +271,45 @@ ArenaHistory::Context DeviceArena::ContextOf(const void* block) const {
   return found == blocks_.end() ? nullptr : found->second.context;
 }
 
-// In the place of each of the blocks that the native allocator has there.
-void DeviceArena::Fill(SegmentInfo* segment) const {
+// One per piece of mapped addresses.
+void DeviceArena::AddSegments(std::vector<SegmentInfo>* segments) const {
+  const std::vector<PageArena::Range> ranges = pages_.Mapped();
   std::lock_guard lock(mutex_);
-  std::vector<BlockInfo> blocks;
-  size_t address = segment->address;
-  for (BlockInfo& block : segment->blocks) {
-    const size_t size = block.size;
-    const bool is_own =
-        block.allocated &&
-        std::any_of(own_.begin(), own_.end(), [&](const Own& own) {
-          return own.is_held && own.address == address;
-        });
-    if (is_own) {
-      segment->allocated_size -= size;
-      segment->active_size -= size;
-      segment->requested_size -= block.requested_size;
-      FillRun(address, address + size, segment, &blocks);
-    } else {
-      blocks.push_back(std::move(block));
-    }
-    address += size;
-  }
-  segment->blocks = std::move(blocks);
-}
-
-// With the mutex held.
-void DeviceArena::FillRun(size_t begin, size_t end, SegmentInfo* segment,
-                          std::vector<BlockInfo>* blocks) const {
   std::vector<std::pair<size_t, const Block*>> live;
   for (const auto& [block, what] : blocks_) {
-    const size_t address = AddressOf(block);
-    if (address >= begin && address < end) live.emplace_back(address, &what);
+    live.emplace_back(AddressOf(block), &what);
   }
   std::sort(live.begin(), live.end());
-  size_t address = begin;
-  const auto add_hole = [&](size_t until) {
-    if (until > address) blocks->push_back({.size = until - address});
-  };
-  for (const auto& [at, what] : live) {
-    add_hole(at);
-    const auto size = static_cast<size_t>(Count(RoundUp(what->size)));
-    blocks->push_back({.size = size,
-                       .requested_size = what->size,
-                       .allocated = true,
-                       .active = true,
-                       .context_when_allocated = what->context});
-    segment->allocated_size += size;
-    segment->active_size += size;
-    segment->requested_size += what->size;
-    address = at + size;
+  auto next = live.begin();
+  for (const PageArena::Range& range : ranges) {
+    SegmentInfo segment;
+    segment.device = parts_.device;
+    segment.address = AddressOf(range.begin);
+    segment.total_size = range.end - range.begin;
+    segment.is_large = true;
+    segment.is_expandable = true;
+    size_t address = segment.address;
+    const auto add_hole = [&](size_t until) {
+      if (until > address) segment.blocks.push_back({.size = until - address});
+    };
+    for (; next != live.end() && next->first < AddressOf(range.end); ++next) {
+      const auto& [at, what] = *next;
+      if (at < address) continue;  // unmapped meanwhile
+      add_hole(at);
+      const auto size = static_cast<size_t>(Count(RoundUp(what->size)));
+      segment.blocks.push_back({.size = size,
+                                .requested_size = what->size,
+                                .allocated = true,
+                                .active = true,
+                                .context_when_allocated = what->context});
+      segment.allocated_size += size;
+      segment.active_size += size;
+      segment.requested_size += what->size;
+      address = at + size;
+    }
+    add_hole(AddressOf(range.end));
+    segments->push_back(std::move(segment));
   }
-  add_hole(end);
 }
 
 }  // namespace ebbtide

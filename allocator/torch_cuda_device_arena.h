@@ -1,18 +1,14 @@
-// A planned arena (allocator/step_arena.h) of a CUDA device in memory of
-// PyTorch's native allocator, of which its runs are blocks: so that it is among
-// the reserved bytes and within the memory fraction, is registered where
-// segments are, and can be shared with other processes. Runs are what lies free
-// in segments that PyTorch cannot give back, and what is missing beside that.
+// `DeviceArena` is the arena of a CUDA device (allocator/arena/step_arena.h)
+// below PyTorch's allocator: pages of the driver, within what the budget leaves
+// beside the native allocator's memory; streams of PyTorch; statistics, history
+// and snapshots of its blocks, as PyTorch has them of others.
 //
-// Trace trackers are told of the blocks in it, and not of those.
+// While requests may be going to private pools, as in captures, it serves none
+// and queues nothing.
 //
-// It takes them when it begins to serve, behind all that was queued on the
-// device, and gives them back behind all that its blocks' streams do. While
-// requests may be going to private pools, as in captures, it serves none and
-// queues nothing.
-//
-// Thread-safe as StepArena is. No lock of it is held while PyTorch's allocator
-// is called.
+// Thread-safe, but for BeginStep, which one thread calls at a time. No lock of
+// it is held while PyTorch's allocator is called, whose lock may be held while
+// this is: it is the inner one.
 #ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_DEVICE_ARENA_H_
 #define EBBTIDE_ALLOCATOR_TORCH_CUDA_DEVICE_ARENA_H_
 
@@ -24,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -31,64 +28,72 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "allocator/arena/page_arena.h"
+#include "allocator/arena/page_system.h"
+#include "allocator/arena/step_arena.h"
+#include "allocator/cuda/device_pages.h"
 #include "allocator/cuda_events.h"
-#include "allocator/step_arena.h"
 #include "allocator/torch_cuda_arena_history.h"
 #include "allocator/torch_cuda_arena_stats.h"
 #include "allocator/torch_cuda_forward.h"
 
 namespace ebbtide {
 
-class DeviceArena final : ArenaMemory, ArenaOrder {
+class DeviceArena final : PageSystem, StreamOrder {
  public:
   using SegmentInfo = c10::CachingDeviceAllocator::SegmentInfo;
-  using BlockInfo = c10::CachingDeviceAllocator::BlockInfo;
   using TraceEntry = c10::CachingDeviceAllocator::TraceEntry;
 
-  // All outlive this. `pools`: how many private pools requests may go to.
-  // `tell`: calls the trace trackers. `name_op`: as StepArena's.
-  DeviceArena(native::CUDAAllocator* native, c10::DeviceIndex device,
-              const CudaApi* api, const std::atomic<int>* pools,
-              ArenaHistory* history, native::AllocatorTraceTracker tell,
-              StepArena::NameOp name_op);
-
-  // Whether the entry, which the native allocator makes on this thread just
-  // now, is of a block that an arena takes for itself or gives back.
-  static bool IsOfMemory(const TraceEntry& entry);
+  struct Parts {
+    native::CUDAAllocator* native;
+    c10::DeviceIndex device;
+    const CudaApi* api;
+    // Private pools that requests may go to.
+    const std::atomic<int>* pools;
+    ArenaHistory* history;
+    native::AllocatorTraceTracker tell;  // calls the trace trackers
+    StepArena::NameOp name_op;
+    Bytes total;  // memory of the device
+  };
+  // All parts outlive it. An error where the driver cannot map memory, or has
+  // no addresses.
+  static absl::StatusOr<std::unique_ptr<DeviceArena>> Make(const Parts& parts,
+                                                           DevicePages pages);
 
   void BeginStep(bool is_wanted);
 
-  // A block of at least `size` bytes (positive), from where the plan has it or
-  // from anywhere; nullptr where there is none, or the plan leaves it to
-  // others.
-  void* Allocate(size_t size, c10::cuda::CUDAStream stream);
-  void* AllocateAnywhere(size_t size, c10::cuda::CUDAStream stream);
-  // As StepArena's.
-  bool GiveUpIdle() { return arena_.GiveUpIdle(); }
+  // A block of at least `size` bytes (positive); nullptr where there are not
+  // enough pages for it. `is_last`: as StepArena's.
+  void* Allocate(size_t size, c10::cuda::CUDAStream stream, bool is_last);
   // Blocks of the arena, and no others. Returns how many bytes the block had.
   Bytes Free(void* block);
   void KeepFor(const void* block, c10::cuda::CUDAStream stream);
 
-  // The native allocator has served, or is about to get back.
-  void OnNative(const void* block, size_t size, c10::cuda::CUDAStream stream);
-  void OnNativeFree(const void* block);
-  // It has served something.
-  void OnNativeChange();
+  // False for streams that the program made itself.
+  bool Serves(c10::cuda::CUDAStream stream) {
+    return NumberOf(stream).has_value();
+  }
+  bool FindsRoom(size_t size, c10::cuda::CUDAStream stream);
+  // As PageArena's. Returns how many bytes were given back.
+  Bytes GiveBack(Bytes wanted, bool of_plan);
+  // The device may use the memory of this one from now on.
+  void AllowPeer(c10::DeviceIndex device);
 
-  bool Owns(const void* address) const { return arena_.Owns(address); }
-  c10::DeviceIndex device() const { return device_; }
-  bool HasMemory() const { return arena_.HasMemory(); }
-  // Where the native allocator's block begins that the address is in.
-  char* BaseOf(const void* address) const { return arena_.RunOf(address).base; }
+  bool Owns(const void* address) const { return pages_.Owns(address); }
+  c10::DeviceIndex device() const { return parts_.device; }
+  Bytes mapped() const { return pages_.mapped(); }
   StepArena::Facts facts() const;
 
-  // What PyTorch is told, made of what its allocator says.
-  ArenaStats::DeviceStats Joined(const ArenaStats::DeviceStats& native) const;
-  void ResetPeaks();
-  void ResetAccumulated();
-  void Fill(SegmentInfo* segment) const;
-  // Whether it is of the arena's own block.
-  bool IsOwn(const TraceEntry& entry) const;
+  // An entry of the native allocator's trace.
+  void OnNative(const TraceEntry& entry) { stats_.OnTrace(entry, false); }
+
+  // As PyTorch's functions, from what the native allocator answers.
+  ArenaStats::DeviceStats Joined(const ArenaStats::DeviceStats& native) const {
+    return stats_.Joined(native);
+  }
+  void ResetPeaks() { stats_.ResetPeaks(); }
+  void ResetAccumulated() { stats_.ResetAccumulated(); }
+  void AddSegments(std::vector<SegmentInfo>* segments) const;
   ArenaHistory::Context ContextOf(const void* block) const;
 
  private:
@@ -101,42 +106,31 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
     ArenaHistory::Context context;
   };
 
-  absl::Status TakeHoles(std::vector<ArenaRun>* runs) override;
-  absl::Status TakeSmallHoles(std::vector<ArenaRun>* runs) override;
-  absl::Status Take(Bytes size, std::vector<ArenaRun>* runs) override;
-  absl::Status Shorten(Bytes size, ArenaRun* run) override;
-  std::optional<ArenaRun> TakeFor(Bytes size, int stream) override;
-  bool GiveBack(absl::Span<const ArenaRun> runs) override;
-  absl::Status NoteEnd(int slot, absl::Span<const int> streams) override;
-  absl::Status RunBehind(int slot, int stream) override;
-  absl::Status RunBehindAll(int stream) override;
+  DeviceArena(const Parts& parts, DevicePages pages);
 
-  static bool IsOfBlock(const TraceEntry& entry);
-  // Free in a segment with other blocks.
-  struct Hole {
-    ArenaRun run;
-    cudaStream_t stream = nullptr;
-  };
-  std::vector<Hole> HolesIn(bool large) const;
-  void TakeAll(const std::vector<Hole>& holes, absl::Span<const Hole> wanted,
-               std::vector<ArenaRun>* runs);
-  ArenaRun TakeBlock(Bytes size, cudaStream_t stream);
-  void GiveBackIdle();
-  cudaStream_t StreamOf(const ArenaRun& run) const;
-  void* Book(void* block, size_t size, c10::cuda::CUDAStream stream);
-  void FillRun(size_t begin, size_t end, SegmentInfo* segment,
-               std::vector<BlockInfo>* blocks) const;
-  void Tell(TraceEntry::Action action, const void* block, const Block& what);
+  Bytes page() const override { return device_pages_.page(); }
+  absl::StatusOr<char*> Reserve(Bytes size) override;
+  int64_t Room() const override;
+  absl::StatusOr<uint64_t> Create() override;
+  void Release(uint64_t page) override;
+  absl::Status Map(char* at, absl::Span<const uint64_t> pages) override;
+  absl::Status Unmap(char* at) override;
+
+  int streams() const override { return stream_count_; }
+  absl::StatusOr<StreamMark> Mark(int stream) override;
+  absl::Status RunBehind(const StreamMark& mark, int stream) override;
+  bool IsOver(const StreamMark& mark) override;
+  absl::Status Wait(const StreamMark& mark) override;
+
+  void Tell(TraceEntry::Action action, const void* block, size_t size,
+            cudaStream_t stream, const ArenaHistory::Context& context);
   std::optional<int> NumberOf(c10::cuda::CUDAStream stream);
   absl::StatusOr<CudaEvent> EndOf(cudaStream_t stream);
   absl::Status Order(cudaStream_t before, cudaStream_t after);
+  void NoteBeside();
 
-  native::CUDAAllocator& native_;
-  const c10::DeviceIndex device_;
-  const CudaApi& api_;
-  const std::atomic<int>& pools_;
-  ArenaHistory& history_;
-  const native::AllocatorTraceTracker tell_;
+  const Parts parts_;
+  DevicePages device_pages_;  // under the lock of the page arena, which calls
   const std::shared_ptr<CudaEvents> events_;
 
   // By number; more streams are not served.
@@ -145,28 +139,14 @@ class DeviceArena final : ArenaMemory, ArenaOrder {
   std::atomic<int> stream_count_ = 0;
   std::mutex streams_mutex_;
 
-  // Under the lock of the planned arena, which calls.
-  std::vector<absl::InlinedVector<CudaEvent, 1>> ends_;  // by slot
-
-  // What the native allocator had has changed since `stats_` knows it.
-  std::atomic<bool> is_stale_ = true;
-
+  ArenaStats stats_;
   mutable std::mutex mutex_;
   absl::flat_hash_map<const void*, Block> blocks_;
-  ArenaStats stats_;
   int steps_served_ = 0;  // of BeginStep's thread
-  // As StepArena::Facts.
-  Bytes beside_{};
+  Bytes beside_{};        // as StepArena::Facts
   Bytes beside_alive_{};
-  // The arena's own blocks, those that it has now and those that it had.
-  struct Own {
-    size_t address = 0;
-    ArenaStats::OwnBlock block;
-    cudaStream_t stream = nullptr;
-    bool is_held = true;
-  };
-  std::vector<Own> own_;
 
+  PageArena pages_{this, this};
   StepArena arena_;
 };
 

@@ -1,10 +1,10 @@
 """Cost of planned addresses beside the model of native: `./dev bench arena`.
 
 bench/arena_speed.cc times batches of 64 requests, then of 64 releases, on one random
-step of 2,048 blocks that the arena is laid out for, and between 65,536 holes. The same
-operations are counted in instructions by callgrind, which the rest of the machine does
-not change. The model keeps what PyTorch's allocator keeps in the same structures; it
-records no history and takes no lock.
+step of 2,048 blocks that a plan is laid out for, and of a page arena on demand between
+65,536 holes. The same operations are counted in instructions by callgrind, which the
+rest of the machine does not change. The model keeps what PyTorch's allocator keeps in
+the same structures; it records no history and takes no lock.
 """
 
 import dataclasses
@@ -21,17 +21,17 @@ SEED = 10  # of arena_speed.cc
 MODES = {
     "planned": "planned arena",
     "native": "model of native",
-    "fallback": "fallback, 65,536 holes",
+    "demand": "by demand, 65,536 holes",
     "native-holes": "model of native, 65,536 holes",
 }
 KINDS = ("allocate", "free")
 # Nanoseconds that are asked for: p50 and p99.
-ASKED = {"planned": (30.0, 100.0), "fallback": (300.0, 300.0)}
+ASKED = {"planned": (30.0, 100.0), "demand": (300.0, 300.0)}
 BATCH = 64
 ABOUT = """\
 Nanoseconds per operation, of batches of 64; the least of 5 runs. Instructions per \
-operation by callgrind. An operation takes one lock and, in a step that is as planned \
-on one stream, makes no call of the device (tests/data/arena_steady.txt)."""
+operation by callgrind. In a step that is as planned on one stream no operation makes a \
+call of the device (tests/data/arena_steady.txt)."""
 
 
 @dataclasses.dataclass

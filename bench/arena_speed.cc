@@ -1,7 +1,8 @@
-// Times, in batches of 64, of allocations and releases by a planned arena, by
-// its fallback between many holes, and by the model of PyTorch's allocator.
+// Times, in batches of 64, of allocations and releases by a planned arena, by a
+// page arena on demand between many holes, and by the model of PyTorch's
+// allocator.
 //
-//   arena_speed MODE BATCHES     MODE: planned, fallback, native, native-holes
+//   arena_speed MODE BATCHES     MODE: planned, demand, native, native-holes
 //
 // prints one JSON object with nanoseconds per operation. Under callgrind with
 // --collect-atstart=no only the operations of one kind are counted:
@@ -16,12 +17,14 @@
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "allocator/planned_arena.h"
+#include "allocator/arena/page_arena.h"
+#include "allocator/arena/planned_arena.h"
+#include "allocator/arena/step_trace.h"
 #include "allocator/replay/policy.h"
-#include "allocator/step_trace.h"
 
 namespace ebbtide {
 namespace {
@@ -33,9 +36,12 @@ constexpr int kBatchesOfStep = 32;
 char* const kBase = reinterpret_cast<char*>(int64_t{1} << 40);
 
 // What is measured: each has addresses of its own.
+template <typename Arena>
 struct ArenaCalls {
-  PlannedArena& arena;
-  void BeginStep() const { arena.BeginPhase(0); }
+  Arena& arena;
+  void BeginStep() const {
+    if constexpr (std::is_same_v<Arena, PlannedArena>) arena.BeginPhase(0);
+  }
   int64_t Allocate(int64_t size) const {
     return static_cast<char*>(arena.Allocate(Bytes{size}, 0)) - kBase;
   }
@@ -46,6 +52,27 @@ struct PolicyCalls {
   void BeginStep() const {}
   int64_t Allocate(int64_t size) const { return policy.Allocate(size, 0); }
   void Free(int64_t address) const { policy.Free(address); }
+};
+
+// As many pages as are asked for, and one stream.
+class NoDevice final : public PageSystem, public StreamOrder {
+ public:
+  Bytes page() const override { return Bytes{2 << 20}; }
+  absl::StatusOr<char*> Reserve(Bytes) override { return kBase; }
+  int64_t Room() const override { return 1 << 20; }
+  absl::StatusOr<uint64_t> Create() override { return 1; }
+  void Release(uint64_t) override {}
+  absl::Status Map(char*, absl::Span<const uint64_t>) override {
+    return absl::OkStatus();
+  }
+  absl::Status Unmap(char*) override { return absl::OkStatus(); }
+  int streams() const override { return 1; }
+  absl::StatusOr<StreamMark> Mark(int) override { return nullptr; }
+  absl::Status RunBehind(const StreamMark&, int) override {
+    return absl::OkStatus();
+  }
+  bool IsOver(const StreamMark&) override { return true; }
+  absl::Status Wait(const StreamMark&) override { return absl::OkStatus(); }
 };
 
 int64_t SizeOf(std::mt19937_64* random) {
@@ -174,17 +201,18 @@ int Run(const std::string& mode, int batches, const std::string& counted) {
   const Step step = RandomStep();
   const auto native = MakeTorchNative();
   if (mode == "planned") {
-    auto layout = LayOut(step.requests, Carried::kPlaced);
+    auto layout = LayOut(step.requests);
     if (!layout.ok()) return 1;
-    PlannedArena arena(std::move(layout->plan), kBase, Bytes{0}, nullptr);
-    RunSteps(step, ArenaCalls{arena}, batches, &allocating, &freeing);
+    PlannedArena arena(std::move(layout->plan), kBase, nullptr);
+    RunSteps(step, ArenaCalls<PlannedArena>{arena}, batches, &allocating,
+             &freeing);
     const ArenaCounts counts = arena.counts();
-    if (counts.unexpected + counts.occupied + counts.refused > 0) return 1;
-  } else if (mode == "fallback") {
-    const auto plan = ArenaPlan::Make({});
-    PlannedArena arena(*plan, kBase, Bytes{int64_t{1} << 38}, nullptr);
-    RunAmongHoles(ArenaCalls{arena}, batches, &allocating, &freeing);
-    if (arena.counts().refused > 0) return 1;
+    if (counts.unexpected + counts.occupied > 0) return 1;
+  } else if (mode == "demand") {
+    NoDevice device;
+    PageArena arena(&device, &device);
+    if (!arena.Reserve(Bytes{int64_t{1} << 40}).ok()) return 1;
+    RunAmongHoles(ArenaCalls<PageArena>{arena}, batches, &allocating, &freeing);
   } else if (mode == "native") {
     RunSteps(step, PolicyCalls{*native}, batches, &allocating, &freeing);
   } else if (mode == "native-holes") {

@@ -166,6 +166,14 @@ Findings CheckCuda(const SystemView& system) {
   for (size_t i = 0; i < python.devices.size(); ++i) {
     findings.push_back(Ok(absl::StrCat("device cuda:", i), python.devices[i]));
   }
+  if (system.driver.without_pages > 0) {
+    findings.push_back(Missing(
+        "device memory",
+        absl::StrCat(system.driver.without_pages, " of ", python.devices.size(),
+                     " devices cannot map memory in pages"),
+        "budgets hold there, too, but PyTorch's segments go back whole only: "
+        "more is evicted"));
+  }
   return findings;
 }
 

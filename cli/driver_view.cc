@@ -26,6 +26,8 @@ constexpr unsigned kPatience = 60;  // seconds
 using Result = int;
 using Init = Result (*)(unsigned flags);
 using GetVersion = Result (*)(int* version);
+using GetCount = Result (*)(int* count);
+using GetAttribute = Result (*)(int* value, int attribute, int device);
 using GetErrorName = Result (*)(Result result, const char** name);
 
 template <typename Function>
@@ -53,6 +55,23 @@ std::string Failure(void* library, Result result) {
              : absl::StrCat("cuInit failed with ", name, " (", result, ")");
 }
 
+// Devices without CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED.
+int64_t CountWithoutPages(void* library) {
+  constexpr int kAttribute = 102;
+  const auto count_of = Find<GetCount>(library, "cuDeviceGetCount");
+  const auto get = Find<GetAttribute>(library, "cuDeviceGetAttribute");
+  int devices = 0;
+  if (count_of == nullptr || get == nullptr || count_of(&devices) != 0) {
+    return 0;
+  }
+  int64_t without = 0;
+  for (int device = 0; device < devices; ++device) {
+    int has_pages = 0;
+    if (get(&has_pages, kAttribute, device) != 0 || has_pages == 0) ++without;
+  }
+  return without;
+}
+
 DriverView LookHere() {
   void* const library = dlopen(kLibrary, RTLD_NOW);
   if (library == nullptr) return {.problem = dlerror()};
@@ -64,6 +83,8 @@ DriverView LookHere() {
   }
   if (const Result result = init(0); result != 0) {
     view.problem = Failure(library, result);
+  } else {
+    view.without_pages = CountWithoutPages(library);
   }
   int version = 0;
   const auto get = Find<GetVersion>(library, "cuDriverGetVersion");
@@ -75,7 +96,8 @@ DriverView LookHere() {
 void Tell(int file, const DriverView& view) {
   const std::string text =
       absl::StrCat(view.file, std::string(1, '\0'), view.problem,
-                   std::string(1, '\0'), view.version);
+                   std::string(1, '\0'), view.version,
+                   std::string(1, '\0'), view.without_pages);
   size_t done = 0;
   while (done < text.size()) {
     const ssize_t n = write(file, text.data() + done, text.size() - done);
@@ -99,7 +121,8 @@ std::string ReadAll(int file) {
 DriverView ViewOf(const std::string& text, int status) {
   const std::vector<std::string> fields = absl::StrSplit(text, '\0');
   DriverView view = {.file = kLibrary};
-  if (fields.size() == 3 && absl::SimpleAtoi(fields[2], &view.version)) {
+  if (fields.size() == 4 && absl::SimpleAtoi(fields[2], &view.version) &&
+      absl::SimpleAtoi(fields[3], &view.without_pages)) {
     view.file = fields[0];
     view.problem = fields[1];
   } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {

@@ -11,6 +11,8 @@ struct DriverView {
   std::string file;     // the library, links resolved; empty: there is none
   std::string problem;  // why it cannot be used; empty: it can
   int64_t version = 0;  // of CUDA, as 12040; 0: it does not say
+  // Devices that cannot map memory in pages.
+  int64_t without_pages = 0;
 };
 
 // Opens libcuda.so.1 as every program does, by the loader's own search, and

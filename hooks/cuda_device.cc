@@ -131,26 +131,8 @@ void CudaDevice::ResetPeak(int index) {
   ledger(index).ResetPeak();
 }
 
-// Small blocks and others lie in different segments.
-bool CudaDevice::MakesRoom(Bytes freed, Bytes wanted) const {
-  constexpr Bytes kSmall{1 << 20};
-  return freed >= wanted && (freed <= kSmall) == (wanted <= kSmall);
-}
-
 bool CudaDevice::FindsRoom(int index, Bytes wanted) const {
   return CudaAllocator::FindsRoom(static_cast<c10::DeviceIndex>(index), wanted);
-}
-
-std::vector<int> CudaDevice::CheapestToClear(
-    int index, Bytes wanted, absl::Span<const Clearable> clearables) const {
-  return CudaAllocator::CheapestToClear(static_cast<c10::DeviceIndex>(index),
-                                        wanted, clearables);
-}
-
-Bytes CudaDevice::LargestSegment(int index) const {
-  const DeviceBooks& books =
-      CudaAllocator::Books(static_cast<c10::DeviceIndex>(index));
-  return std::max(LargeSegment(), books.LargestSegment());
 }
 
 Bytes CudaDevice::SizeOnDevice(size_t bytes) const { return RoundUp(bytes); }

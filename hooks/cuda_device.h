@@ -37,12 +37,7 @@ class CudaDevice final : public Device {
   Bytes StepPeak(int index) const override;
   Bytes RunPeak(int index) const override;
   void ResetPeak(int index) override;
-  bool MakesRoom(Bytes freed, Bytes wanted) const override;
   bool FindsRoom(int index, Bytes wanted) const override;
-  std::vector<int> CheapestToClear(
-      int index, Bytes wanted,
-      absl::Span<const Clearable> clearables) const override;
-  Bytes LargestSegment(int index) const override;
   Bytes SizeOnDevice(size_t bytes) const override;
 
   c10::Storage Allocate(size_t bytes, int index) override;

@@ -132,47 +132,39 @@ std::map<std::string, ArenaReport::Mismatches> MismatchesByOp(
 std::optional<ArenaReport> ReportArena(DeviceIndex device) {
   const auto facts = CudaAllocator::ArenaOf(device);
   if (!facts) return std::nullopt;
-  const ArenaCounts& counts = facts->counts;
+  const ArenaCounts& counts = facts->pages.counts;
   return ArenaReport{
       .state = NameOf(facts->state),
       .reason = facts->reason,
       .height = facts->height,
       .bound = facts->bound,
-      .size = facts->size,
-      .carried = facts->carried,
-      .carried_bytes = facts->carried_bytes,
+      .size = facts->pages.planned,
+      .moves = facts->pages.moves,
       .beside = facts->beside,
       .beside_alive = facts->beside_alive,
       .retreats = facts->retreats,
       .planned = counts.planned,
       .planned_bytes = Bytes{counts.planned_bytes},
-      .elsewhere = counts.fallback + counts.strays,
-      .elsewhere_bytes = Bytes{counts.elsewhere_bytes},
+      .elsewhere = facts->pages.elsewhere,
+      .elsewhere_bytes = Bytes{facts->pages.elsewhere_bytes},
       .mismatches = counts.unexpected + counts.occupied + counts.skipped,
-      .fallback_peak = Bytes{counts.fallback_peak},
       .mismatches_by_op = MismatchesByOp(*facts)};
 }
 
 // The largest that are alive, and who made them.
 std::string LargestAlive(const DeviceBooks& books) {
   constexpr size_t kMost = 10;
-  const std::vector<DeviceBooks::Alive> alive = books.Largest(kMost);
+  const std::vector<Ledger::Block> alive = books.ledger().Largest(kMost);
   std::vector<const void*> blocks;
-  for (const auto& [block, size] : alive) blocks.push_back(block);
+  for (const Ledger::Block& block : alive) blocks.push_back(block.address);
   const std::vector<std::string> makers = Runtime::Global().MakersOf(blocks);
   std::vector<std::string> texts;
   for (size_t i = 0; i < alive.size(); ++i) {
     texts.push_back(absl::StrCat(
-        FormatSize(alive[i].size), " of ",
+        FormatSize(alive[i].bytes), " of ",
         makers[i].empty() ? "no op of this step" : makers[i].c_str()));
   }
   return absl::StrJoin(texts, ", ");
-}
-
-// Beyond the budget, where nothing but empty segments is given back.
-Bytes MissingFor(const DeviceBooks& books, Bytes budget, Bytes wanted) {
-  return books.reserved() - books.idle() +
-         LeastSegmentFor(static_cast<size_t>(Count(wanted))) - budget;
 }
 
 // Of an arena that has been laid out: what it is high, and who did not keep to
@@ -203,13 +195,15 @@ std::string Explain(DeviceIndex device, Bytes wanted) {
   if (CudaAllocator::SeesBlocks()) {
     const Bytes reserved = books.reserved();
     const Bytes live = books.ledger().live();
+    const auto arena = CudaAllocator::ArenaOf(device);
+    const Bytes free = arena ? arena->pages.free : Bytes{0};
     absl::StrAppend(&text, "\nebbtide: alive: ", FormatSize(live), " (",
-                    LiveByKind(books.ledger()), "); the cache holds ",
-                    FormatSize(reserved - live), " more, ",
-                    FormatSize(books.idle()),
-                    " of it in segments that are empty",
+                    LiveByKind(books.ledger()), "); ",
+                    FormatSize(reserved - live), " more are reserved, ",
+                    FormatSize(free), " of it in pages that are free",
                     "\nebbtide: the largest alive: ", LargestAlive(books));
-    const Bytes missing = MissingFor(books, budget, wanted);
+    const Bytes missing = reserved - free + RoundUp(static_cast<size_t>(
+                              Count(wanted))) - budget;
     if (missing > Bytes{0}) {
       absl::StrAppend(&text, "\nebbtide: with ", FormatSize(missing),
                       " more of budget it would have been served");

@@ -35,7 +35,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "allocator/cached_segments.h"
+#include "allocator/shortage.h"
 #include "allocator/ledger.h"
 #include "hooks/host_tier.h"
 #include "hooks/settings.h"
@@ -141,17 +141,6 @@ class Device {
   virtual bool FindsRoom(int index, Bytes wanted) const {
     return !ledger(index).WouldExceed(wanted);
   }
-  // Where bytes lie in pieces, of which only whole ones are given back: the
-  // cheapest blocks to go for a request for `wanted`, by their index; none
-  // where it finds room, where no set of them would do, or where nobody knows.
-  virtual std::vector<int> CheapestToClear(
-      int /*index*/, Bytes /*wanted*/,
-      absl::Span<const Clearable> /*clearables*/) const {
-    return {};
-  }
-  // The most that is reserved at once, for requests as they have been: a step
-  // whose blocks come in another order than the last one's may need one more.
-  virtual Bytes LargestSegment(int /*index*/) const { return Bytes{}; }
   // What so many bytes take.
   virtual Bytes SizeOnDevice(size_t bytes) const = 0;
 

@@ -1,8 +1,6 @@
 #include "hooks/eviction.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "hooks/outside.h"
@@ -14,8 +12,6 @@ namespace {
 
 // A launch is never free; keeps tiny costs from dominating the score.
 constexpr double kLeastCost = 2000;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Whether relying on the recipe needs bytes to be read now.
 bool TakesWitness(const Tape& tape, const Recipe& recipe) {
@@ -54,17 +50,9 @@ double LeastRecipe(const Tape& tape, const TapeStorage& storage) {
   return own;
 }
 
-// As planner/eviction_order.h values it, without the bytes.
-double PriceOf(const Victim& victim, const EvictionQuery& query, double cost) {
-  const TapeStorage& storage = victim.tape->storages[victim.storage];
-  return (cost + kLeastCost) /
-         std::sqrt(Ahead(*victim.tape, storage, query.now));
-}
-
 std::optional<Recipe> UsableRecipe(const Tape& tape, int storage,
-                                   const Pressure& pressure,
-                                   int max_ops = kMostOps) {
-  auto recipe = FindRecipe(tape, storage, max_ops);
+                                   const Pressure& pressure) {
+  auto recipe = FindRecipe(tape, storage);
   // Nothing may be waited for under a lock.
   if (recipe && pressure.is_locked() && TakesWitness(tape, *recipe)) {
     return std::nullopt;
@@ -117,53 +105,6 @@ Bytes OfferVictims(const std::shared_ptr<Tape>& tape,
     }
   }
   return refused;
-}
-
-void PriceVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
-                  std::vector<PricedVictim>* victims) {
-  for (int i = 0; i < static_cast<int>(tape->storages.size()); ++i) {
-    const TapeStorage& storage = tape->storages[i];
-    if (storage.device != query.pressure.device) continue;
-    if (!IsEvictable(storage, query.least)) continue;
-    Victim victim = {.tape = tape, .storage = i, .how = Victim::How::kSpill};
-    std::optional<double> copy;
-    if (query.spill && (storage.spill || HasRoom(query, storage))) {
-      copy = static_cast<double>(storage.bytes) * query.spill->cost;
-    }
-    if (storage.spill) {  // there is a copy, or will be
-      const double price = PriceOf(victim, query, copy.value_or(0) / 2);
-      victims->push_back({.victim = std::move(victim), .price = price});
-      continue;
-    }
-    const double spilled = copy ? PriceOf(victim, query, *copy) : kNever;
-    const double least =
-        MayBeDropped(storage)
-            ? PriceOf(victim, query, LeastRecipe(*tape, storage))
-            : kNever;
-    victims->push_back({.victim = std::move(victim),
-                        .price = std::min(spilled, least),
-                        .is_bound = least < spilled,
-                        .copy = copy});
-  }
-}
-
-void FindPrice(const EvictionQuery& query, PricedVictim* victim) {
-  Victim& what = victim->victim;
-  victim->is_bound = false;
-  victim->price = victim->copy ? PriceOf(what, query, *victim->copy) : kNever;
-  // A longer one costs more than the copy, by its launches alone.
-  int max_ops = kMostOps;
-  if (victim->copy) {
-    max_ops = static_cast<int>(std::min(*victim->copy / kLeastCost + 1,
-                                        static_cast<double>(kMostOps)));
-  }
-  const auto recipe =
-      UsableRecipe(*what.tape, what.storage, query.pressure, max_ops);
-  if (!recipe) return;
-  const double price = PriceOf(what, query, recipe->nanoseconds);
-  if (price >= victim->price) return;
-  victim->price = price;
-  what.how = Victim::How::kDrop;
 }
 
 }  // namespace ebbtide

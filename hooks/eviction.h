@@ -47,22 +47,6 @@ Bytes OfferVictims(const std::shared_ptr<Tape>& tape,
                    const EvictionQuery& query, EvictionChoice* choice,
                    std::vector<Victim>* victims);
 
-// A victim with its price: the less, the rather it goes, whatever its bytes.
-struct PricedVictim {
-  Victim victim;
-  double price = 0;
-  // The price is at least that: the recipe has not been looked for. A copy
-  // costs so many nanoseconds instead, if there can be one.
-  bool is_bound = false;
-  std::optional<double> copy;
-};
-
-// Adds all that can go of `tape`, at bounds of their prices.
-void PriceVictims(const std::shared_ptr<Tape>& tape, const EvictionQuery& query,
-                  std::vector<PricedVictim>* victims);
-// Finds the price of one that has a bound. Infinite: it cannot go.
-void FindPrice(const EvictionQuery& query, PricedVictim* victim);
-
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_HOOKS_EVICTION_H_

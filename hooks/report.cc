@@ -112,8 +112,7 @@ nlohmann::ordered_json ArenaToJson(const ArenaReport& arena) {
           {"bound", Count(arena.bound)},
           {"waste", Count(arena.height - arena.bound)},
           {"size", Count(arena.size)},
-          {"carried", arena.carried},
-          {"carried_bytes", Count(arena.carried_bytes)},
+          {"moves", arena.moves},
           {"beside", Count(arena.beside)},
           {"beside_alive", Count(arena.beside_alive)},
           {"retreats", arena.retreats},
@@ -122,8 +121,7 @@ nlohmann::ordered_json ArenaToJson(const ArenaReport& arena) {
           {"elsewhere", arena.elsewhere},
           {"elsewhere_bytes", Count(arena.elsewhere_bytes)},
           {"mismatches", arena.mismatches},
-          {"mismatches_by_op", std::move(by_op)},
-          {"fallback_peak", Count(arena.fallback_peak)}};
+          {"mismatches_by_op", std::move(by_op)}};
 }
 
 nlohmann::ordered_json CudaToJson(const CudaReport& cuda) {

@@ -19,17 +19,16 @@
 
 namespace ebbtide {
 
-// Of a planned arena (allocator/step_arena.h).
+// Of a planned arena (allocator/arena/step_arena.h).
 struct ArenaReport {
   std::string state;
   std::string reason;   // of its last retreat; empty: there was none
   Bytes height{};       // of the last layout
   Bytes bound{};        // that no layout is below
-  Bytes size{};         // of its memory now
-  int64_t carried = 0;  // blocks that have a run of it for themselves
-  Bytes carried_bytes{};
-  // What PyTorch's allocator had beside it when the second step that it served
-  // began, and of that what was alive.
+  Bytes size{};         // pages of the plan's addresses now
+  int64_t moves = 0;    // pages that were mapped elsewhere or given back
+  // What the device had beside it when the second step that it served began,
+  // and of that what was alive.
   Bytes beside{};
   Bytes beside_alive{};
   int64_t retreats = 0;
@@ -38,7 +37,6 @@ struct ArenaReport {
   int64_t elsewhere = 0;    // that it served otherwise
   Bytes elsewhere_bytes{};  // of those
   int64_t mismatches = 0;   // that were not as planned, or did not come
-  Bytes fallback_peak{};    // of live bytes that it served otherwise
   struct Mismatches {
     int64_t requests = 0;
     Bytes bytes{};

@@ -166,7 +166,6 @@ bool Residency::Relieve(const Pressure& pressure) {
   const auto relieved = absl::MakeCleanup([this] { relieving_ = false; });
   if (FreeWritten(/*is_short=*/true)) return true;
   if (!may_evict_) return false;
-  if (pressure.shortage == Shortage::kFailed && Clear(pressure)) return true;
   if (pressure.is_locked()) return RelieveAtOnce(pressure);
   while (true) {
     if (tier_ != nullptr && tier_->in_flight() >= pressure.needed &&

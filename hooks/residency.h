@@ -145,11 +145,6 @@ class Residency {
   // and it may help.
   std::optional<Victim> BestVictim(const Pressure& pressure,
                                    size_t least = LeastManaged());
-  // What has to go together for the request to find room; nothing where that
-  // is not known.
-  std::vector<PricedVictim> CheapestVictims(const Pressure& pressure);
-  // Lets them go; false where nothing did.
-  bool Clear(const Pressure& pressure);
   bool Evict(const Victim& victim);
   void GiveUpSpilling(const absl::Status& why);
   // The tier has no room for so much now. Said once.

@@ -8,21 +8,6 @@
 #include "planner/size.h"
 
 namespace ebbtide {
-namespace {
-
-// Those with a bound, the cheapest at the end.
-std::vector<int> CheapestLast(const std::vector<PricedVictim>& victims) {
-  std::vector<int> bounds;
-  for (int i = 0; i < static_cast<int>(victims.size()); ++i) {
-    if (victims[i].is_bound) bounds.push_back(i);
-  }
-  std::stable_sort(bounds.begin(), bounds.end(), [&](int a, int b) {
-    return victims[a].price > victims[b].price;
-  });
-  return bounds;
-}
-
-}  // namespace
 
 // `is_short`: of memory, so that nothing waits for its planned instant. True if
 // something was freed.
@@ -123,55 +108,6 @@ bool Residency::Evict(const Victim& victim) {
   }
   Spill(victim.tape, victim.storage);
   return Complete(victim.tape.get(), victim.storage);
-}
-
-std::vector<PricedVictim> Residency::CheapestVictims(const Pressure& pressure) {
-  std::vector<PricedVictim> victims;
-  for (const auto& weak : tapes_) {
-    const auto tape = weak.lock();
-    if (tape == nullptr || tape->hooks == 0) continue;
-    PriceVictims(tape, QueryFor(*tape, pressure, /*least=*/0), &victims);
-  }
-  std::vector<Clearable> clearables;
-  for (const PricedVictim& victim : victims) {
-    const Victim& what = victim.victim;
-    clearables.push_back(
-        {.block = what.tape->storages[what.storage].data.data(),
-         .price = victim.price});
-  }
-  // Recipes are looked for only of what might go at the bound of its price: of
-  // what is chosen, and each time of twice as many others, the cheapest first.
-  const auto find_price = [&](int i) {
-    if (!victims[i].is_bound) return false;
-    const Tape& tape = *victims[i].victim.tape;
-    FindPrice(QueryFor(tape, pressure, /*least=*/0), &victims[i]);
-    return std::exchange(clearables[i].price, victims[i].price) !=
-           victims[i].price;
-  };
-  std::vector<int> rest = CheapestLast(victims);
-  for (size_t others = 4;; others *= 2) {
-    const std::vector<int> chosen = Device::Get().CheapestToClear(
-        pressure.device, pressure.needed, clearables);
-    bool is_found = true;
-    for (int i : chosen) is_found &= !find_price(i);
-    if (is_found) {
-      std::vector<PricedVictim> cheapest;
-      for (int i : chosen) cheapest.push_back(std::move(victims[i]));
-      return cheapest;
-    }
-    for (size_t i = 0; i < others && !rest.empty(); ++i) {
-      find_price(rest.back());
-      rest.pop_back();
-    }
-  }
-}
-
-bool Residency::Clear(const Pressure& pressure) {
-  bool freed = false;
-  for (const PricedVictim& victim : CheapestVictims(pressure)) {
-    freed |= Evict(victim.victim);
-  }
-  return freed;
 }
 
 // What was brought back ahead of need goes before an allocation fails.

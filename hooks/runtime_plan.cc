@@ -34,6 +34,10 @@ constexpr int kTightening = 32;
 // tensors do not show.
 constexpr int kSteadyPairs = 63;
 
+// Part of the budget that stays free where a job rests on a device that refuses
+// memory.
+constexpr int kHeadroomPart = 32;
+
 bool MayComeAgain(const SignatureBook& book, int64_t pairs) {
   const int64_t away = pairs - book.last_pair;
   return away < (book.longest_gap > 0 ? kGoneAfter * book.longest_gap
@@ -288,11 +292,14 @@ bool Runtime::ChooseSteady(const std::shared_ptr<const TapePlan>& last) {
   return true;
 }
 
-// What is saved while we rest is PyTorch's: not before steps of other shapes,
-// which may need more, have stopped coming.
+// What is saved while we rest is PyTorch's and cannot be evicted: not before
+// steps of other shapes, which may need more, have stopped coming, nor, on a
+// device that refuses memory, where a step that grows a little would not fit.
 bool Runtime::MayRest(Bytes peak) const {
+  const Bytes headroom{
+      Device::Get().is_async() ? Count(budget()) / kHeadroomPart : 0};
   if (!settings_.budget || settings_.test_plans || weights_.is_on() ||
-      peak + Device::Get().LargestSegment(device_) > budget()) {
+      peak + headroom > budget()) {
     return false;
   }
   const int others = std::max<int>(books_.size(), 1) - 1;

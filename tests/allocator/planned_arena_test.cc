@@ -1,4 +1,4 @@
-#include "allocator/planned_arena.h"
+#include "allocator/arena/planned_arena.h"
 
 #include <string>
 #include <utility>
@@ -59,11 +59,12 @@ TEST(ArenaPlanTest, WhatIsWrongIsNamed) {
 
 TEST(PlannedArenaTest, EveryStepGetsTheAddressesOfThePlan) {
   PlannedArena arena(PlanOf({{At(0, 100), At(512, 1000)}, {At(0, 600)}}), kBase,
-                     Bytes{0}, nullptr);
+                     nullptr);
   for (int step = 0; step < 3; ++step) {
     arena.BeginPhase(0);
     EXPECT_EQ(arena.Allocate(Bytes{100}, 0), kBase);
     EXPECT_EQ(arena.Allocate(Bytes{1000}, 0), kBase + 512);
+    EXPECT_EQ(arena.live(), Bytes{512 + 1024});
     EXPECT_TRUE(arena.Free(kBase));
     EXPECT_TRUE(arena.Free(kBase + 512));
     arena.BeginPhase(1);
@@ -71,17 +72,17 @@ TEST(PlannedArenaTest, EveryStepGetsTheAddressesOfThePlan) {
     EXPECT_TRUE(arena.Free(kBase));
   }
   EXPECT_EQ(arena.counts().planned, 9);
-  EXPECT_EQ(arena.counts().fallback, 0);
+  EXPECT_EQ(arena.live(), Bytes{0});
 }
 
 TEST(PlannedArenaTest, WhatOutlivesItsPlanIsNotOverwritten) {
   PlannedArena arena(PlanOf({{At(0, 512), At(0, 512), At(0, 512)}}), kBase,
-                     Bytes{4 << 20}, nullptr);
+                     nullptr);
   void* const first = arena.Allocate(Bytes{512}, 0);
   EXPECT_EQ(first, kBase);
   // The second was to have its place; the third follows the second there.
-  EXPECT_GE(arena.Allocate(Bytes{512}, 0), kBase + 512);
-  EXPECT_GE(arena.Allocate(Bytes{512}, 0), kBase + 512);
+  EXPECT_EQ(arena.Allocate(Bytes{512}, 0), nullptr);
+  EXPECT_EQ(arena.Allocate(Bytes{512}, 0), nullptr);
   EXPECT_EQ(arena.counts().occupied, 2);
   EXPECT_TRUE(arena.Free(first));
   arena.BeginPhase(0);
@@ -89,60 +90,48 @@ TEST(PlannedArenaTest, WhatOutlivesItsPlanIsNotOverwritten) {
 }
 
 TEST(PlannedArenaTest, WhatIsLiveSinceTheLastStepIsNotOverwritten) {
-  PlannedArena arena(PlanOf({{At(0, 512)}, {At(512, 700)}}), kBase,
-                     Bytes{4 << 20}, nullptr);
+  PlannedArena arena(PlanOf({{At(0, 512)}, {At(512, 700)}}), kBase, nullptr);
   EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
   arena.BeginPhase(0);
-  EXPECT_NE(arena.Allocate(Bytes{512}, 0), kBase);
+  EXPECT_EQ(arena.Allocate(Bytes{512}, 0), nullptr);
   EXPECT_EQ(arena.counts().occupied, 1);
   EXPECT_EQ(arena.counts().skipped, 1);
 }
 
 TEST(PlannedArenaTest, OneThatDoesNotComeIsSkipped) {
   PlannedArena arena(PlanOf({{At(0, 100), At(512, 200), At(1024, 300)}}), kBase,
-                     Bytes{4 << 20}, nullptr);
+                     nullptr);
   EXPECT_EQ(arena.Allocate(Bytes{100}, 0), kBase);
   EXPECT_EQ(arena.Allocate(Bytes{300}, 0), kBase + 1024);
   EXPECT_EQ(arena.counts().skipped, 1);
-  EXPECT_EQ(arena.counts().fallback, 0);
 }
 
 TEST(PlannedArenaTest, OneThatWasNotPlannedMovesNothing) {
-  PlannedArena arena(PlanOf({{At(0, 100), At(512, 200)}}), kBase,
-                     Bytes{4 << 20}, nullptr);
+  PlannedArena arena(PlanOf({{At(0, 100), At(512, 200)}}), kBase, nullptr);
   EXPECT_EQ(arena.Allocate(Bytes{100}, 0), kBase);
-  void* const other = arena.Allocate(Bytes{150}, 0);
-  EXPECT_GE(other, kBase + 1024);
+  ArenaVerdict verdict;
+  EXPECT_EQ(arena.Allocate(Bytes{150}, 0, &verdict), nullptr);
+  EXPECT_EQ(verdict.what, ArenaVerdict::What::kUnexpected);
   EXPECT_EQ(arena.Allocate(Bytes{200}, 0), kBase + 512);
+  EXPECT_EQ(arena.Allocate(Bytes{200}, 0, &verdict), nullptr);
+  EXPECT_EQ(verdict.what, ArenaVerdict::What::kBeyond);
   EXPECT_EQ(arena.counts().unexpected, 1);
-  EXPECT_EQ(arena.counts().fallback_bytes, 512);
-  EXPECT_TRUE(arena.Free(other));
-  EXPECT_EQ(arena.counts().fallback_bytes, 0);
-  EXPECT_EQ(arena.counts().fallback_peak, 512);
-}
-
-TEST(PlannedArenaTest, WithoutRoomNothingIsGiven) {
-  PlannedArena arena(PlanOf({{At(0, 100)}}), kBase, Bytes{2 << 20}, nullptr);
-  EXPECT_EQ(arena.Allocate(Bytes{(2 << 20) + 1}, 0), nullptr);
-  EXPECT_NE(arena.Allocate(Bytes{1 << 20}, 0), nullptr);
-  EXPECT_EQ(arena.Allocate(Bytes{1}, 1), nullptr);  // all of it is stream 0's
-  EXPECT_EQ(arena.counts().refused, 2);
+  EXPECT_EQ(arena.counts().beyond, 1);
 }
 
 TEST(PlannedArenaTest, WhatIsNoBlockOfItsIsLeftAlone) {
-  PlannedArena arena(PlanOf({{At(0, 2048)}}), kBase, Bytes{2 << 20}, nullptr);
+  PlannedArena arena(PlanOf({{At(0, 2048)}}), kBase, nullptr);
   EXPECT_EQ(arena.Allocate(Bytes{2048}, 0), kBase);
   EXPECT_FALSE(arena.Free(kBase - 512));
   EXPECT_FALSE(arena.Free(kBase + 512));
   EXPECT_FALSE(arena.Free(kBase + 2048));
-  EXPECT_FALSE(arena.Free(kBase + (4 << 20)));
   EXPECT_TRUE(arena.Free(kBase));
   EXPECT_FALSE(arena.Free(kBase));
 }
 
 TEST(PlannedArenaTest, WhatIsUnplacedIsLeftToOthers) {
   PlannedArena arena(PlanOf({{At(0, 512), At(kUnplaced, 700), At(0, 512)}}),
-                     kBase, Bytes{0}, nullptr);
+                     kBase, nullptr);
   for (int step = 1; step <= 2; ++step) {
     arena.BeginPhase(0);
     EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
@@ -158,113 +147,35 @@ TEST(PlannedArenaTest, WhatIsUnplacedIsLeftToOthers) {
   }
 }
 
-TEST(PlannedArenaTest, AStrayTakesTheHighestHoleAndNothingIsServedOverIt) {
-  PlannedArena arena(PlanOf({{At(0, 1024), At(1024, 512), At(1024, 1024)}}),
-                     kBase, Bytes{0}, nullptr);
-  EXPECT_EQ(arena.Allocate(Bytes{1024}, 0), kBase);
-  EXPECT_EQ(arena.AllocateAnywhere(Bytes{1025}, 0), nullptr);
-  EXPECT_EQ(arena.AllocateAnywhere(Bytes{500}, 0), kBase + 1536);
-  EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase + 1024);
-  EXPECT_EQ(arena.AllocateAnywhere(Bytes{1}, 0), nullptr);
-  EXPECT_TRUE(arena.Free(kBase + 1024));
-  // Its other half is the stray's.
-  EXPECT_EQ(arena.Allocate(Bytes{1024}, 0), nullptr);
-  EXPECT_EQ(arena.counts().occupied, 1);
-  EXPECT_TRUE(arena.Free(kBase + 1536));
-  EXPECT_FALSE(arena.Free(kBase + 1536));
+class FullMemory final : public PlanBacking {
+ public:
+  bool Back(int64_t, int64_t) override { return has_memory; }
+  bool has_memory = false;
+};
+
+TEST(PlannedArenaTest, ASlotWithoutMemoryMayBeAskedForAgain) {
+  FullMemory memory;
+  PlannedArena arena(PlanOf({{At(0, 512), At(0, 700)}}), kBase, nullptr,
+                     &memory);
+  ArenaVerdict verdict;
+  EXPECT_EQ(arena.Allocate(Bytes{512}, 0, &verdict), nullptr);
+  EXPECT_EQ(verdict.what, ArenaVerdict::What::kUnbacked);
+  memory.has_memory = true;
+  EXPECT_EQ(arena.Allocate(Bytes{512}, 0, &verdict), kBase);
+  EXPECT_EQ(arena.counts().planned, 1);
+  EXPECT_EQ(arena.counts().occupied + arena.counts().skipped, 0);
+}
+
+TEST(PlannedArenaTest, LiveBlocksAreListedByOffset) {
+  PlannedArena arena(PlanOf({{At(1024, 512), At(0, 512), At(512, 512)}}), kBase,
+                     nullptr);
+  for (int i = 0; i < 3; ++i) EXPECT_NE(arena.Allocate(Bytes{512}, 0), nullptr);
   EXPECT_TRUE(arena.Free(kBase));
-  arena.BeginPhase(0);
-  arena.Allocate(Bytes{1024}, 0);
-  arena.Allocate(Bytes{512}, 0);
-  EXPECT_TRUE(arena.Free(kBase + 1024));
-  EXPECT_EQ(arena.Allocate(Bytes{1024}, 0), kBase + 1024);
-}
-
-TEST(PlannedArenaTest, WhatIsLeftServesStraysUntilItIsClosed) {
-  PlannedArena arena(PlanOf({{At(0, 512)}}), kBase, Bytes{0}, nullptr);
-  ASSERT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
-  arena.Leave();
-  arena.BeginPhase(0);
-  EXPECT_FALSE(arena.Close());
-  EXPECT_TRUE(arena.Free(kBase));
-  EXPECT_EQ(arena.Allocate(Bytes{512}, 0), nullptr);
-  EXPECT_EQ(arena.AllocateAnywhere(Bytes{512}, 0), kBase);
-  EXPECT_FALSE(arena.Close());
-  EXPECT_TRUE(arena.Free(kBase));
-  EXPECT_TRUE(arena.Close());
-  EXPECT_EQ(arena.AllocateAnywhere(Bytes{512}, 0), nullptr);
-}
-
-ArenaSpace RunsOf(const std::vector<ArenaRun>& runs) {
-  ArenaSpace space;
-  for (const ArenaRun& run : runs) space.Append(run);
-  return space;
-}
-
-TEST(PlannedArenaTest, WhatIsIdleOnceItHasLeftIsClosedRunByRun) {
-  const ArenaRun low = {.base = kBase, .size = Bytes{512}};
-  const ArenaRun middle = {.base = kBase + kKiB, .size = Bytes{512}};
-  const ArenaRun high = {.base = kBase + (1 << 20), .size = Bytes{3 << 20}};
-  const std::vector<ArenaRun> memory = {low, middle, high};
-  PlannedArena arena(PlanOf({{At(0, 512), At(1024, 512), At(2048, 512)}}),
-                     RunsOf(memory), Bytes{2 << 20}, nullptr);
-  const auto closed = [&] {
-    std::vector<const char*> bases;
-    for (const ArenaRun& run : arena.CloseIdle(memory)) {
-      bases.push_back(run.base);
-    }
-    return bases;
-  };
-  EXPECT_EQ(arena.Allocate(Bytes{512}, 0), low.base);
-  void* const fallback = arena.Allocate(Bytes{100}, 0);
-  EXPECT_GE(fallback, high.base);
-  EXPECT_THAT(closed(), ElementsAre()) << "it may still serve";
-  arena.Leave();
-  EXPECT_THAT(closed(), ElementsAre(middle.base));
-  EXPECT_THAT(closed(), ElementsAre()) << "it has been told of";
-  EXPECT_TRUE(arena.Free(fallback));
-  void* const stray = arena.AllocateAnywhere(Bytes{512}, 0);
-  EXPECT_GE(stray, high.base);
-  EXPECT_THAT(closed(), ElementsAre());
-  EXPECT_TRUE(arena.Free(stray));
-  EXPECT_THAT(closed(), ElementsAre(high.base));
-  EXPECT_EQ(arena.AllocateAnywhere(Bytes{512}, 0), nullptr);
-  EXPECT_TRUE(arena.Free(low.base));
-  EXPECT_EQ(arena.AllocateAnywhere(Bytes{512}, 0), low.base);
-  EXPECT_TRUE(arena.Free(low.base));
-  EXPECT_TRUE(arena.Close());
-  EXPECT_THAT(closed(), ElementsAre());
-}
-
-TEST(ArenaSpaceTest, OffsetsGoThroughRunsWithAWallBehindEach) {
-  const ArenaSpace space =
-      RunsOf({{kBase + 8192, Bytes{1024}}, {kBase, Bytes{2048}}});
-  EXPECT_THAT(space.Walls(), ElementsAre(1024, 3584));
-  EXPECT_EQ(space.next(), 4096);
-  EXPECT_EQ(space.size(), Bytes{3072});
-  EXPECT_EQ(space.At(512), kBase + 8192 + 512);
-  EXPECT_EQ(space.At(1536), kBase);
-  EXPECT_EQ(space.OffsetOf(kBase + 8192), 0);
-  EXPECT_EQ(space.OffsetOf(kBase + 2047), 3583);
-  EXPECT_EQ(space.OffsetOf(kBase + 2048), std::nullopt);
-  EXPECT_EQ(space.OffsetOf(kBase - 1), std::nullopt);
-  EXPECT_EQ(space.RunOf(kBase + 9000)->base, kBase + 8192);
-  EXPECT_EQ(space.RunOf(kBase + 8191), nullptr);
-}
-
-TEST(PlannedArenaTest, ABlockLiesInOneRun) {
-  PlannedArena arena(
-      PlanOf({{At(0, 1024), At(1536, 600)}}),
-      RunsOf({{kBase + 8192, Bytes{1024}}, {kBase, Bytes{2048}}}), Bytes{0},
-      nullptr);
-  EXPECT_EQ(arena.Allocate(Bytes{1024}, 0), kBase + 8192);
-  EXPECT_EQ(arena.Allocate(Bytes{600}, 0), kBase);
-  EXPECT_TRUE(arena.Free(kBase + 8192));
-  EXPECT_TRUE(arena.Free(kBase));
-  // Not below the plan's height over the wall.
-  EXPECT_EQ(arena.AllocateAnywhere(Bytes{1100}, 0), nullptr);
-  EXPECT_EQ(arena.AllocateAnywhere(Bytes{1000}, 0), kBase);
-  EXPECT_EQ(arena.AllocateAnywhere(Bytes{1000}, 0), kBase + 8192);
+  std::vector<int64_t> offsets;
+  for (const ArenaPlan::Slot* slot : arena.Live()) {
+    offsets.push_back(slot->offset);
+  }
+  EXPECT_THAT(offsets, ElementsAre(512, 1024));
 }
 
 }  // namespace

@@ -1,50 +1,94 @@
-#include "allocator/step_arena.h"
+#include "allocator/arena/step_arena.h"
 
 #include <string>
 #include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/allocator/step_arena_fixture.h"
+#include "tests/allocator/fake_pages.h"
 
 namespace ebbtide {
 namespace {
 
 using State = StepArena::State;
-using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Pair;
 using testing::SizeIs;
 
-TEST_F(StepArenaTest, ItThinksForSomeStepsBeforeItServes) {
+std::string current_op;
+std::string CurrentOp() { return current_op; }
+
+class StepArenaTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    current_op = "";
+    ASSERT_TRUE(page_arena_.Reserve(Bytes{1 << 24}).ok());
+  }
+  void TearDown() override {
+    EXPECT_EQ(pages_.problem(), "");
+    EXPECT_TRUE(page_arena_.Check());
+  }
+
+  void* Ask(int64_t size) {
+    void* const block = arena_.Allocate(Bytes{size}, 0);
+    EXPECT_NE(block, nullptr);
+    pages_.Take(block, size, 0);
+    return block;
+  }
+  void Free(void* block) {
+    pages_.Give(block, {});
+    EXPECT_TRUE(arena_.Free(block, {}));
+  }
+  // Two blocks that are alive at once, and one that lives into the next step,
+  // until the second of those comes.
+  void Step(int64_t size = 1024, bool is_wanted = true) {
+    arena_.BeginStep(is_wanted);
+    void* const first = Ask(size);
+    FreeKept();
+    Free(Ask(2 * size));
+    Free(first);
+    kept_ = Ask(512);
+  }
+  void FreeKept() {
+    if (kept_ != nullptr) Free(std::exchange(kept_, nullptr));
+  }
+  void StepUntil(State state) {
+    for (int i = 0; i < 20 && arena_.facts().state != state; ++i) Step();
+    ASSERT_EQ(arena_.facts().state, state) << arena_.facts().reason;
+  }
+  ArenaCounts Counts() const { return arena_.facts().pages.counts; }
+
+  FakePages pages_;
+  PageArena page_arena_{&pages_, &pages_};
+  StepArena arena_{&page_arena_, &CurrentOp};
+  void* kept_ = nullptr;
+};
+
+TEST_F(StepArenaTest, APlanIsTriedInThoughtBeforeItServes) {
   StepUntil(State::kCounterfactual);
-  EXPECT_THAT(memory_.taken, IsEmpty());
   EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
   EXPECT_EQ(arena_.facts().bound, Bytes{1024 + 2048});
   Step();
   Step();
   EXPECT_EQ(arena_.facts().state, State::kCounterfactual);
-  EXPECT_EQ(arena_.facts().counts.planned, 6) << "of the steps that are over";
+  EXPECT_EQ(Counts().planned, 0);
   Step();
   EXPECT_EQ(arena_.facts().state, State::kServing);
-  EXPECT_EQ(arena_.facts().counts.planned, 3)
-      << "the step is served that it begins with";
-  EXPECT_THAT(Taken(), ElementsAre(Pair(0, Bytes{1024 + 2048})));
+  EXPECT_EQ(Counts().planned, 3) << "the step is served that it begins with";
 }
 
 TEST_F(StepArenaTest, AServedStepIsServedWhole) {
   StepUntil(State::kServing);
   for (int i = 0; i < 50; ++i) Step();
-  const StepArena::Facts facts = arena_.facts();
-  EXPECT_EQ(facts.state, State::kServing);
-  EXPECT_EQ(facts.counts.planned, 3 * 51);
-  EXPECT_EQ(facts.counts.planned_bytes, 51 * (1024 + 2048 + 512));
-  EXPECT_TRUE(facts.mismatches_by_op.empty());
-  EXPECT_EQ(facts.counts.fallback + facts.counts.occupied, 0);
+  EXPECT_EQ(arena_.facts().state, State::kServing);
+  EXPECT_EQ(Counts().planned, 3 * 51);
+  EXPECT_EQ(Counts().planned_bytes, 51 * (1024 + 2048 + 512));
+  EXPECT_TRUE(arena_.facts().mismatches_by_op.empty());
+  EXPECT_EQ(Counts().occupied, 0);
+  EXPECT_EQ(arena_.facts().pages.elsewhere, 0);
+  EXPECT_EQ(arena_.facts().pages.moves, 0);
 }
 
-TEST_F(StepArenaTest, OneOtherStepDoesNotMakeItLeave) {
+TEST_F(StepArenaTest, OneOtherStepDoesNotEndThePlan) {
   StepUntil(State::kServing);
   for (int i = 0; i < 5; ++i) {
     Step(4096);
@@ -53,27 +97,17 @@ TEST_F(StepArenaTest, OneOtherStepDoesNotMakeItLeave) {
   EXPECT_EQ(arena_.facts().state, State::kServing);
 }
 
-TEST_F(StepArenaTest, OtherStepsMakeItLeaveAndItsMemoryGoesWithTheLastBlock) {
+TEST_F(StepArenaTest, OtherStepsEndThePlanAndItsBlocksStay) {
   StepUntil(State::kServing);
   arena_.BeginStep(true);
   void* const held = Ask(1024);
-  EXPECT_TRUE(arena_.Owns(held));
   Step(4096);
   FreeKept();
-  memory_.may_be_given_back = false;
   arena_.BeginStep(true);
-  EXPECT_EQ(arena_.facts().state, State::kLeaving);
+  EXPECT_EQ(arena_.facts().state, State::kRecording);
   EXPECT_THAT(arena_.facts().reason, HasSubstr("2 requests were not expected"));
-  void* const stray = Ask(1024);
-  EXPECT_TRUE(arena_.Owns(stray));
-  Free(stray);
+  EXPECT_EQ(arena_.facts().pages.planned, Bytes{0});
   Free(held);
-  EXPECT_EQ(arena_.facts().state, State::kLeaving);
-  EXPECT_THAT(memory_.taken, SizeIs(1));
-  memory_.may_be_given_back = true;
-  arena_.BeginStep(true);
-  EXPECT_THAT(memory_.taken, IsEmpty());
-  EXPECT_FALSE(arena_.HasMemory());
   StepUntil(State::kServing);
 }
 
@@ -83,61 +117,48 @@ TEST_F(StepArenaTest, ItIsOffAfterSomeRetreats) {
     for (int k = 0; k < 4; ++k) Step(4096);
   }
   EXPECT_EQ(arena_.facts().state, State::kOff);
-  EXPECT_THAT(memory_.taken, IsEmpty());
   for (int i = 0; i < 20; ++i) Step();
   EXPECT_EQ(arena_.facts().state, State::kOff);
   Step(1024, /*is_wanted=*/false);
   StepUntil(State::kServing);
 }
 
-std::string current_op;
-std::string CurrentOp() { return current_op; }
-
-TEST_F(StepArenaTest, WhoDoesNotKeepToThePlanIsNamed) {
-  StepArena arena(&memory_, &order_, &CurrentOp);
-  int block = 0;
+TEST_F(StepArenaTest, AnOpThatDoesNotKeepToThePlanIsNamed) {
   const auto step = [&](int64_t size) {
-    arena.BeginStep(true);
+    arena_.BeginStep(true);
     current_op = "aten::mm";
-    void* const there = arena.Allocate(Bytes{size}, 0);
-    if (there != nullptr) {
-      EXPECT_TRUE(arena.Free(there, {}));
-      return;
-    }
-    arena.OnAllocate(&block, Bytes{size}, 0);
-    arena.OnFree(&block);
+    Free(Ask(size));
   };
-  while (arena.facts().state != State::kServing) step(1024);
+  while (arena_.facts().state != State::kServing) step(1024);
   step(2000);
-  // Where nobody knows it is the op that the plan has there.
-  arena.BeginStep(true);
+  // Without a name it is the op that the plan has there.
+  arena_.BeginStep(true);
   current_op = "";
-  EXPECT_EQ(arena.Allocate(Bytes{3000}, 0), nullptr);
+  Free(Ask(3000));
   current_op = "aten::add";
-  EXPECT_EQ(arena.Allocate(Bytes{4000}, 0), nullptr);
-  const auto by_op = arena.facts().mismatches_by_op;
+  Free(Ask(4000));
+  const auto by_op = arena_.facts().mismatches_by_op;
   ASSERT_THAT(by_op, SizeIs(2));
   EXPECT_EQ(by_op.at("aten::mm").requests, 2);
   EXPECT_EQ(by_op.at("aten::mm").bytes, 5000);
   EXPECT_EQ(by_op.at("aten::add").requests, 1);
 }
 
-TEST_F(StepArenaTest, WhereItIsNotWantedItDoesNotEvenThink) {
+TEST_F(StepArenaTest, WhereAPlanIsNotWantedNoneIsLaidOut) {
   for (int i = 0; i < 20; ++i) Step(1024, /*is_wanted=*/false);
   EXPECT_EQ(arena_.facts().state, State::kRecording);
   EXPECT_EQ(arena_.facts().height, Bytes{0});
 }
 
-// What is alive when the next step begins outlives its second request, which it
-// did not before.
-TEST_F(StepArenaTest, WhatLivesLongerThanItDidIsLaidOutAnew) {
+// The block that is alive when the next step begins outlives its second
+// request, which it did not before.
+TEST_F(StepArenaTest, BlocksThatLiveLongerThanTheyDidAreLaidOutAnew) {
   StepUntil(State::kCounterfactual);
   EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
   const auto step = [this] {
     arena_.BeginStep(true);
     void* const first = Ask(1024);
     void* const second = Ask(2048);
-    EXPECT_NE(second, kept_);
     FreeKept();
     Free(first);
     Free(second);
@@ -150,7 +171,7 @@ TEST_F(StepArenaTest, WhatLivesLongerThanItDidIsLaidOutAnew) {
   EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048 + 512});
   EXPECT_EQ(arena_.facts().retreats, 0);
   step();
-  EXPECT_EQ(arena_.facts().counts.occupied, 0);
+  EXPECT_EQ(Counts().occupied, 0);
 }
 
 TEST_F(StepArenaTest, StepsThatRepeatOtherwiseAreLaidOutAnew) {
@@ -172,6 +193,22 @@ TEST_F(StepArenaTest, StepsThatTakeTurnsAreGivenUp) {
   }
   EXPECT_EQ(arena_.facts().retreats, 1);
   EXPECT_EQ(arena_.facts().state, State::kRecording);
+}
+
+TEST_F(StepArenaTest, ThePlanEndsForARequestThatNeedsItsHoles) {
+  StepUntil(State::kServing);
+  FreeKept();
+  page_arena_.GiveBack(Bytes{1 << 24}, /*of_plan=*/true);
+  pages_.limit = 1;
+  arena_.BeginStep(true);
+  void* const first = Ask(1024);
+  EXPECT_EQ(arena_.Allocate(Bytes{1536}, 0), nullptr);
+  void* const block = arena_.Allocate(Bytes{1536}, 0, /*is_last=*/true);
+  EXPECT_NE(block, nullptr);
+  EXPECT_EQ(arena_.facts().state, State::kRecording);
+  EXPECT_EQ(arena_.facts().retreats, 1);
+  Free(first);
+  EXPECT_TRUE(arena_.Free(block, {}));
 }
 
 }  // namespace

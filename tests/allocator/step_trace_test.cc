@@ -1,4 +1,4 @@
-#include "allocator/step_trace.h"
+#include "allocator/arena/step_trace.h"
 
 #include <map>
 #include <random>
@@ -75,8 +75,7 @@ StepRequest Request(int64_t size, int64_t life, int stream = 0) {
 
 TEST(LayOutTest, WhatIsOverMakesRoomAndWhatStaysLongIsUnplaced) {
   auto layout = LayOut({Request(1000, 1), Request(700, StepRequest::kLong),
-                        Request(1024, 1), Request(10, 1)},
-                       Carried::kUnplaced);
+                        Request(1024, 1), Request(10, 1)});
   ASSERT_TRUE(layout.ok()) << layout.status();
   EXPECT_EQ(layout->bound, Bytes{1024});
   EXPECT_EQ(layout->plan.height(), Bytes{1024});
@@ -86,18 +85,8 @@ TEST(LayOutTest, WhatIsOverMakesRoomAndWhatStaysLongIsUnplaced) {
   EXPECT_EQ(layout->plan.slots()[2].offset, 0);
 }
 
-TEST(LayOutTest, WhatIsAliveWhenTheNextStepBeginsMayBeUnplaced) {
-  auto layout = LayOut({Request(512, 3), Request(1024, 1), Request(512, 2)},
-                       Carried::kUnplaced);
-  ASSERT_TRUE(layout.ok()) << layout.status();
-  EXPECT_EQ(layout->bound, Bytes{1536});
-  EXPECT_EQ(layout->plan.height(), Bytes{1536});
-  EXPECT_EQ(layout->plan.slots()[2].offset, kUnplaced);
-}
-
 TEST(LayOutTest, WhatIsAliveWhenTheNextStepBeginsMakesRoomInBetween) {
-  auto layout = LayOut({Request(512, 3), Request(1024, 1), Request(1024, 2)},
-                       Carried::kPlaced);
+  auto layout = LayOut({Request(512, 3), Request(1024, 1), Request(1024, 2)});
   ASSERT_TRUE(layout.ok()) << layout.status();
   EXPECT_EQ(layout->bound, Bytes{1536});
   EXPECT_EQ(layout->plan.height(), Bytes{1536});
@@ -106,8 +95,7 @@ TEST(LayOutTest, WhatIsAliveWhenTheNextStepBeginsMakesRoomInBetween) {
 
 TEST(LayOutTest, WhatIsAliveForAWholeStepMakesNoRoom) {
   auto layout = LayOut(
-      {Request(512, 1), Request(1024, 3), Request(2048, StepRequest::kLong)},
-      Carried::kPlaced);
+      {Request(512, 1), Request(1024, 3), Request(2048, StepRequest::kLong)});
   ASSERT_TRUE(layout.ok()) << layout.status();
   EXPECT_EQ(layout->bound, Bytes{1536});
   EXPECT_EQ(layout->plan.height(), Bytes{1536});
@@ -123,7 +111,7 @@ TEST(LayOutTest, WhatIsThereAtOnceLiesApart) {
     for (int64_t i = 0; i < count; ++i) {
       step.push_back(Request(1 + random() % 3000, 1 + random() % count));
     }
-    const auto layout = LayOut(step, Carried::kPlaced);
+    const auto layout = LayOut(step);
     ASSERT_TRUE(layout.ok()) << layout.status();
     for (int64_t now = count; now < 2 * count; ++now) {
       std::map<int64_t, int64_t> taken;  // ends by begin
@@ -139,16 +127,6 @@ TEST(LayOutTest, WhatIsThereAtOnceLiesApart) {
       }
     }
   }
-}
-
-TEST(LayOutTest, NothingLiesOverAWall) {
-  auto layout = LayOut({Request(1024, 2), Request(1024, 1)}, Carried::kPlaced,
-                       {512, 2048});
-  ASSERT_TRUE(layout.ok()) << layout.status();
-  EXPECT_EQ(layout->bound, Bytes{2048});
-  EXPECT_EQ(layout->plan.slots()[0].offset, 1024);
-  EXPECT_EQ(layout->plan.slots()[1].offset, 2560);
-  EXPECT_EQ(layout->plan.height(), Bytes{3584});
 }
 
 }  // namespace

@@ -23,8 +23,7 @@ inline constexpr c10::DeviceIndex kDevice = 0;
 
 inline int64_t Rounded(int64_t size) { return (size + 511) / 512 * 512; }
 
-// A program of steps that are alike, and what it has, by its own books. Its
-// blocks are small, so that the native allocator cuts them exactly.
+// A program of steps that are alike, and what it has, by its own books.
 class TorchCudaArenaTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -40,11 +39,12 @@ class TorchCudaArenaTest : public testing::Test {
     native::resetPeakStats(kDevice);
     native::resetAccumulatedStats(kDevice);
   }
-  // Whatever state it is in, it forgets its steps and gives its memory back.
+  // Whatever state it is in, the arena forgets its steps.
   void TearDown() override {
     held_.clear();
     for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, false);
-    EXPECT_EQ(Facts().size, Bytes{0});
+    EXPECT_EQ(Facts().pages.planned, Bytes{0});
+    EXPECT_EQ(Facts().pages.alive, Bytes{0});
     EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{0});
     CudaAllocator::SetBudget(kDevice, kNoBudget);
   }
@@ -52,7 +52,6 @@ class TorchCudaArenaTest : public testing::Test {
   static StepArena::Facts Facts() {
     return CudaAllocator::ArenaOf(kDevice).value_or(StepArena::Facts{});
   }
-  static bool HasArena() { return Facts().size > Bytes{0}; }
   static c10::DataPtr Allocate(int64_t size) {
     return c10::GetAllocator(c10::DeviceType::CUDA)->allocate(size);
   }
@@ -76,7 +75,7 @@ class TorchCudaArenaTest : public testing::Test {
   }
   // Of the third, which lives into the next step, half is asked for.
   void Step(int64_t size = 200'000) {
-    CudaAllocator::BeginStep(kDevice, /*wants_arena=*/true);
+    CudaAllocator::BeginStep(kDevice, /*wants_plan=*/true);
     Ask(0, size);
     Free(2);
     Ask(1, 2 * size);
@@ -91,19 +90,6 @@ class TorchCudaArenaTest : public testing::Test {
       Step();
     ASSERT_EQ(Facts().state, StepArena::State::kServing) << Facts().reason;
   }
-  bool IsInArena(const void* block) const {
-    const auto snapshot = native::snapshot();
-    return std::any_of(snapshot.segments.begin(), snapshot.segments.end(),
-                       [&](const auto& segment) {
-                         const size_t at = reinterpret_cast<size_t>(block);
-                         return at >= segment.address &&
-                                at < segment.address + segment.total_size &&
-                                Bytes{static_cast<int64_t>(
-                                    segment.total_size)} >= Facts().height &&
-                                HasArena();
-                       });
-  }
-
   std::map<int, std::pair<c10::DataPtr, int64_t>> held_;
   int64_t live_ = 0;
   int64_t asked_ = 0;

@@ -1,4 +1,4 @@
-// On the simulated device: a planned arena behind PyTorch's own allocator.
+// On the simulated device: an arena beside PyTorch's own allocator.
 #include "allocator/torch_cuda_arena.h"
 
 #include <c10/core/Allocator.h>
@@ -27,7 +27,7 @@ using State = StepArena::State;
 
 TEST_F(TorchCudaArenaTest, StatisticsTellOfItsBlocksAsOfAnyOthers) {
   for (int i = 0; i < 24; ++i) {
-    // It leaves and comes again.
+    // Plans end and begin.
     Step(i % 12 < 9 ? 200'000 : 150'000 + i);
     const auto stats = Stats();
     EXPECT_EQ(stats.allocated_bytes[0].current, live_) << i;
@@ -71,7 +71,6 @@ TEST_F(TorchCudaArenaTest, ASnapshotHasItsBlocksAndItsHoles) {
   EXPECT_EQ(live, live_);
   EXPECT_EQ(reserved, Stats().reserved_bytes[0].current);
   EXPECT_EQ(allocated, held_.size());
-  EXPECT_TRUE(IsInArena(held_[2].first.get()));
 }
 
 TEST_F(TorchCudaArenaTest, HistoryHasItsBlocksAndNotItsMemory) {
@@ -107,10 +106,9 @@ TEST_F(TorchCudaArenaTest, ItServesNoPrivatePools) {
   StepUntilItServes();
   const c10::MempoolId_t pool = {1, 0};
   native::beginAllocateToPool(kDevice, pool, [](cudaStream_t) { return true; });
-  const auto before = Facts().counts;
+  const auto before = Facts().pages.counts;
   c10::DataPtr captured = Allocate(200'000);
-  EXPECT_EQ(Facts().counts.planned, before.planned);
-  EXPECT_EQ(Facts().counts.strays, before.strays);
+  EXPECT_EQ(Facts().pages.counts.planned, before.planned);
   EXPECT_TRUE(CudaAllocator::Books(kDevice).IsPrivate(captured.get()));
   captured = {};
   native::endAllocateToPool(kDevice, pool);
@@ -149,14 +147,21 @@ TEST_F(TorchCudaArenaTest, ABlockThatAnotherStreamUsesIsNotReusedBeforeIt) {
   cudasim_set_schedule(CUDASIM_EAGER);
 }
 
-TEST_F(TorchCudaArenaTest, AHandleForAnotherProcessIsOfItsMemory) {
-  StepUntilItServes();
+TEST_F(TorchCudaArenaTest, SharingABlockWithAnotherProcessIsRefused) {
+  Ask(0, 1000);
   size_t size = 0;
-  void* const block = held_[2].first.get();
-  void* const base = native::getBaseAllocation(block, &size);
-  EXPECT_LE(base, block);
-  EXPECT_GE(static_cast<char*>(base) + size, static_cast<char*>(block) + 512);
-  EXPECT_GE(size, static_cast<size_t>(Count(Facts().height)));
+  void* const block = held_[0].first.get();
+  EXPECT_THROW(native::getBaseAllocation(block, &size), c10::Error);
+  EXPECT_THROW(native::get()->shareIpcHandle(block), c10::Error);
+}
+
+TEST_F(TorchCudaArenaTest, EmptyingTheCacheGivesFreePagesBack) {
+  Ask(0, 10 * kMiB);
+  Ask(1, 1000);
+  Free(0);
+  EXPECT_GE(Stats().reserved_bytes[0].current, 10 * kMiB);
+  native::emptyCache();
+  EXPECT_EQ(Stats().reserved_bytes[0].current, 2 * kMiB);
 }
 
 // A step that changes the stream, so that the arena has to order its work.
@@ -173,7 +178,7 @@ class TorchCudaArenaFaultTest : public TorchCudaArenaTest {
     }
   }
   int StepOnTwoStreams() {
-    CudaAllocator::BeginStep(kDevice, /*wants_arena=*/true);
+    CudaAllocator::BeginStep(kDevice, /*wants_plan=*/true);
     int failed = 0;
     for (int i = 0; i < 3; ++i) {
       failed += Fails([&] { Ask(2 * i, 300'000); });
@@ -234,12 +239,12 @@ TEST_F(TorchCudaArenaFaultTest, WhicheverCallFailsNothingIsLostOrLeftBehind) {
   bool is_over = false;
   for (int64_t call = 0; !is_over; ++call) {
     for (int i = 0; i < kStepsBefore; ++i) ASSERT_EQ(StepOnTwoStreams(), 0);
-    ASSERT_EQ(Facts().size, Bytes{0});
+    ASSERT_EQ(Facts().pages.planned, Bytes{0});
     const uint64_t first = cudasim_all_calls();
     cudasim_fail_one(call, kOutOfMemory, /*breaks=*/0);
     int failed = 0;
     for (int i = 0; i < 4; ++i) failed += StepOnTwoStreams();
-    const bool has_served = Facts().counts.planned >= 4 * 6;
+    const bool has_served = Facts().pages.counts.planned >= 4 * 6;
     for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, false);
     is_over = cudasim_all_calls() - first <= static_cast<uint64_t>(call);
     const std::string what = is_over ? "nothing" : cudasim_failed();
@@ -248,7 +253,6 @@ TEST_F(TorchCudaArenaFaultTest, WhicheverCallFailsNothingIsLostOrLeftBehind) {
     // Where the arena cannot be had, requests are served all the same.
     EXPECT_EQ(failed, 0);
     EXPECT_TRUE(has_served || !is_over);
-    EXPECT_EQ(Facts().size, Bytes{0});
     EXPECT_EQ(Stats().allocated_bytes[0].current, 0);
     EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{0});
     native::emptyCache();

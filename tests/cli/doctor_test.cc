@@ -243,6 +243,16 @@ TEST(DoctorTest, TheDriverIsTheLoadersWhateverTorchSays) {
   EXPECT_EQ(DriverLine(view), "ok: /lib/libcuda.so.580.1");
 }
 
+TEST(DoctorTest, ADeviceThatCannotMapMemoryIsNamed) {
+  SystemView view = Healthy();
+  view.driver.without_pages = 1;
+  std::string found;
+  for (const Finding& finding : Diagnose(view)) {
+    if (finding.name == "device memory") found = finding.what;
+  }
+  EXPECT_EQ(found, "1 of 1 devices cannot map memory in pages");
+}
+
 TEST(DoctorTest, ADriverThatOnlyTorchFindsIsOneToo) {
   SystemView view = Healthy();
   view.driver = {.problem = "libcuda.so.1: cannot open"};

@@ -264,7 +264,9 @@ void cudasim_block_freed(const void* block, size_t) {
   const Call call(nullptr);
   Stream* const stream = call->hazards.StreamOf(block);
   std::string hazard;
-  if (stream != nullptr && call->queue.Has(stream)) {
+  // Who hands out mapped pages orders streams when they are used again.
+  if (stream != nullptr && call->queue.Has(stream) &&
+      !call->heap.IsMapped(block)) {
     hazard = call->hazards.Freed(block, call->queue.OrderOf(stream).get());
   } else {
     hazard = call->hazards.Freed(block, nullptr);

@@ -159,8 +159,9 @@ void cudasim_aside_end(void);
  * ordered behind every access of its last holder, is a hazard: the message
  * names both accesses, and the device fails (cudasim_break). `taken_on` also
  * names the stream in whose order the piece may be taken again, so that a piece
- * freed while another stream still uses it is a hazard at once, and poison is
- * applied to the piece in that stream's order. */
+ * freed while another stream still uses it is a hazard at once, where it does
+ * not lie in mapped pages, and poison is applied to the piece in that stream's
+ * order. */
 void cudasim_block_taken(const void* block, size_t size);
 void cudasim_block_taken_on(const void* block, size_t size, void* stream);
 void cudasim_block_freed(const void* block, size_t size);

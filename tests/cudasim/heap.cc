@@ -184,6 +184,11 @@ int Heap::DeviceOf(const void* address) const {
   return range == ranges_.end() ? -1 : range->second.device;
 }
 
+bool Heap::IsMapped(const void* address) const {
+  const auto range = Find(address);
+  return range != ranges_.end() && range->second.handle != 0;
+}
+
 const void* Heap::BeginOf(const void* address) const {
   const auto range = Find(address);
   return range == ranges_.end() ? nullptr : Pointer(range->first);

@@ -57,6 +57,8 @@ class Heap {
 
   // Whether the address is the device's, allocated or not.
   bool IsDevice(const void* address) const;
+  // Whether the address is one that a handle is mapped at.
+  bool IsMapped(const void* address) const;
   // Whether all of it is allocated; neighbouring mappings count as one.
   bool Covers(const void* begin, size_t size) const;
   // The device that holds the allocated address, or -1.

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,36 @@ def budgeted(zygote: Zygote, case: str, budget: str, **more: str) -> Outcome:
     return done
 
 
+# Answers that have segments, addresses or their settings in them: below a budget tensors lie in
+# the arena's pages. What is allocated, active and requested stays the same.
+PLACES = {
+    *("values_of_the_statistics", "nested_statistics", "allocated_and_reserved"),
+    *("peaks_begin_anew", "accumulated_counts_begin_anew", "old_names", "summary"),
+    *("accelerator_names", "snapshot", "full_snapshot", "history_of_everything"),
+    *("history_of_the_state", "history_without_frames", "history_is_bounded"),
+    *("history_that_skips_actions", "a_dumped_snapshot", "raw_blocks", "pools"),
+    *("a_pool_that_does_not_split", "a_pool_that_ends", "graphs", "devices"),
+    *("graphs_that_share_a_pool", "a_capture_that_fails", "storages_are_resized"),
+    *("the_state_of_a_pool_is_restored", "each_stream_has_its_own_blocks"),
+    *("blocks_of_other_streams_come_back_late", "addresses_are_used_again"),
+    *("sharing_with_other_processes_is_refused", "a_model_answers"),
+    *("a_loader_pins_its_batches", "out_of_memory_text", "large_blocks_are_not_split"),
+    *("out_of_memory_text_with_fragments", "work_goes_on_after_out_of_memory"),
+    *("a_request_is_tried_again_without_the_cache", "a_pool_that_helps_out_of_memory"),
+    *("a_request_is_rounded_up_to_parts_of_a_power_of_two", "garbage_is_collected"),
+    *("segments_expand", "without_the_cache", "the_cache_is_emptied"),
+}
+
+
 def same_answers(zygote: Zygote, module: str) -> list[str]:
     """The names of the checks, whose answers are the same with ebbtide."""
     case = f"{module}.case"
-    done = zygote.same(case, {"EBBTIDE_BUDGET": BUDGETS[module]}, seconds=60)
+    with tempfile.TemporaryDirectory() as folder:
+        watched = {"EBBTIDE_RECORD": f"{folder}/run.ebbtide"}
+        assert zygote.same(case, watched, seconds=60).lines == []
+    done = zygote.same(
+        case, {"EBBTIDE_BUDGET": BUDGETS[module]}, seconds=60, but=PLACES
+    )
     assert done.lines == []
     cuda = done.report["cuda"]
     assert (cuda["allocator"], cuda["is_ours"]) == ("native", True)
@@ -111,7 +138,7 @@ def test_out_of_memory_has_the_native_text_and_a_report_below(device: Zygote) ->
     assert ours == [
         "ebbtide: 30.00 MiB were asked for on cuda:0, whose budget is 64.00 MiB",
         "ebbtide: alive: 40.00 MiB (other 40.00 MiB); "
-        "the cache holds 0 B more, 0 B of it in segments that are empty",
+        "0 B more are reserved, 0 B of it in pages that are free",
         "ebbtide: the largest alive: "
         "20.00 MiB of no op of this step, 20.00 MiB of no op of this step",
         "ebbtide: with 6.00 MiB more of budget it would have been served",

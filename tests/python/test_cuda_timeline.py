@@ -33,7 +33,7 @@ def recorded(
     done = run(
         [PYTHON, PROGRAM, request.param, *ARGUMENTS],
         PYTHONPATH=f"{simulator.FACE}:{harness.JOBS}",
-        EBBTIDE_BUDGET="36MiB",
+        EBBTIDE_BUDGET="24MiB",
         EBBTIDE_RECORD=os.fspath(trace),
         EBBTIDE_REPORT=os.fspath(report),
         **simulator.SMALL_WORKSPACES,

@@ -17,7 +17,7 @@ from programs.trial import Trial
 
 # mypy: disallow-untyped-calls=False, warn-return-any=False
 
-ROWS, WIDTH, DEPTH = 512, 128, 8
+ROWS, WIDTH, DEPTH = 4096, 128, 8
 
 
 def chain(depth: int = DEPTH) -> nn.Sequential:
@@ -28,8 +28,8 @@ def chain(depth: int = DEPTH) -> nn.Sequential:
     return nn.Sequential(*layers).to("cuda")
 
 
-def rows() -> Tensor:
-    return torch.randn(ROWS, WIDTH).to("cuda")
+def rows(count: int = ROWS) -> Tensor:
+    return torch.randn(count, WIDTH).to("cuda")
 
 
 def on_device(case: Callable[[Trial], None]) -> Callable[[Trial], None]:
@@ -41,9 +41,8 @@ def on_device(case: Callable[[Trial], None]) -> Callable[[Trial], None]:
         exact.watch_blocks()
         case(t)
         torch.cuda.synchronize()
-        peak = max(map(torch.cuda.max_memory_reserved, range(2)))
-        segments = [s["total_size"] for s in torch.cuda.memory_snapshot()]
-        t.count("memory", reserved=peak, segment=max(segments, default=0))
+        peak = max(map(torch.cuda.max_memory_allocated, range(2)))
+        t.count("memory", allocated=peak)
         t.add("device", [str(cudasim.broken()), *cudasim.hazards()])
         t.count("left", **left())
 
@@ -81,7 +80,7 @@ def wide(t: Trial) -> None:
 @on_device
 def changes_its_budget(t: Trial) -> None:
     """Prints what each phase may use, and what is reserved at most in it."""
-    model, x = chain(), rows()
+    model, x = chain(), rows(512)
 
     def phase(name: str, amount: str | None) -> None:
         with within(amount) if amount else contextlib.nullcontext():

@@ -58,6 +58,7 @@ def state() -> dict[str, object]:
         "peak": max(peaks["allocated"]),
         "reserved": stats["reserved_bytes.all.current"],
         "reserved_peak": max(peaks["reserved"]),
+        "allocated_peak": max(peaks["allocated"]),
         "reserved_peaks": peaks["reserved"],
         "ooms": stats["num_ooms"],
         "in_snapshot": sum(segment["total_size"] for segment in segments),

@@ -36,6 +36,26 @@ def values_of_the_statistics() -> Any:
 
 
 @check
+def counts_of_blocks() -> Any:
+    """Statistics of blocks alone, which do not depend on where these lie."""
+    told = []
+    torch.cuda.reset_accumulated_memory_stats()
+    torch.cuda.reset_peak_memory_stats()
+    held = use()
+    for _ in range(3):
+        told.append(
+            {
+                name: value
+                for name, value in torch.cuda.memory_stats().items()
+                if name.split(".")[0] in ("allocation", "active", "requested_bytes")
+            }
+        )
+        if held:
+            held.pop()
+    return [told, torch.cuda.memory_allocated() % 512]
+
+
+@check
 def nested_statistics() -> Any:
     held = use()
     return [torch.cuda.memory_stats_as_nested_dict(), len(held)]

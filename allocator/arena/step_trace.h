@@ -1,8 +1,8 @@
 // The requests of steps, as they come, until steps are found to repeat.
 //
 // Not thread-safe.
-#ifndef EBBTIDE_ALLOCATOR_STEP_TRACE_H_
-#define EBBTIDE_ALLOCATOR_STEP_TRACE_H_
+#ifndef EBBTIDE_ALLOCATOR_ARENA_STEP_TRACE_H_
+#define EBBTIDE_ALLOCATOR_ARENA_STEP_TRACE_H_
 
 #include <array>
 #include <cstdint>
@@ -11,8 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
-#include "allocator/arena_plan.h"
+#include "allocator/arena/arena_plan.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -64,29 +63,21 @@ class StepTrace {
   std::array<int64_t, 4> begins_{};
 };
 
-// What becomes of blocks that are alive when a step begins.
-enum class Carried {
-  kPlaced,    // they lie among the others, at both ends of each step
-  kUnplaced,  // their memory is the allocator's already
-};
-
 // Where the blocks of a step that repeats lie: one phase. Those that may live
-// longer than a step are unplaced. Of different streams, blocks are taken to be
-// over when the program has freed them: who uses their addresses next is to run
-// behind (allocator/planned_arena.h).
+// longer than a step are unplaced; those that are alive when a step begins lie
+// among the others, at both ends of each step. Blocks of different streams are
+// taken to be over when the program has freed them: the next at their addresses
+// is to run behind (allocator/arena/planned_arena.h).
 struct StepLayout {
   ArenaPlan plan;
   Bytes bound{};  // the most that is alive at once of what is placed
 };
 
-// Nothing lies in the kArenaGrain bytes from a wall on (allocator/
-// arena_space.h). `nodes`: of the search, as in planner/place.h. Its errors;
-// Internal where its placement is found to be wrong.
+// `nodes`: of the search, as in planner/place.h. Its errors; Internal where its
+// placement is found to be wrong.
 absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
-                                  Carried carried,
-                                  absl::Span<const int64_t> walls = {},
                                   int64_t nodes = 0);
 
 }  // namespace ebbtide
 
-#endif  // EBBTIDE_ALLOCATOR_STEP_TRACE_H_
+#endif  // EBBTIDE_ALLOCATOR_ARENA_STEP_TRACE_H_

@@ -1,4 +1,4 @@
-#include "allocator/step_trace.h"
+#include "allocator/arena/step_trace.h"
 
 #include <algorithm>
 #include <utility>
@@ -18,10 +18,8 @@ Lifetime Live(int64_t begin, int64_t end) {
   return {.begin = {begin}, .end = {end}};
 }
 
-bool IsPlaced(const std::vector<StepRequest>& step, size_t i, Carried carried) {
-  const size_t most =
-      carried == Carried::kPlaced ? step.size() : step.size() - i;
-  return step[i].life <= static_cast<int64_t>(most);
+bool IsPlaced(const std::vector<StepRequest>& step, size_t i) {
+  return step[i].life <= static_cast<int64_t>(step.size());
 }
 
 // The instants of a step are its requests. What is alive when the next one
@@ -37,13 +35,6 @@ Buffer BufferOf(const std::vector<StepRequest>& step, size_t i) {
   buffer.live = Live(0, count);
   if (end - count < begin) buffer.gaps = {Live(end - count, begin)};
   return buffer;
-}
-
-Buffer WallAt(int64_t offset, const std::vector<StepRequest>& step) {
-  return {.size = Bytes{kArenaGrain},
-          .live = Live(0, static_cast<int64_t>(step.size())),
-          .alignment = Bytes{kArenaGrain},
-          .offset = Bytes{offset}};
 }
 
 }  // namespace
@@ -98,21 +89,16 @@ std::vector<StepRequest> StepTrace::Repeated() const {
 }
 
 absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
-                                  Carried carried,
-                                  absl::Span<const int64_t> walls,
                                   int64_t nodes) {
   PlaceProblem problem;
   std::vector<size_t> placed;
   for (size_t i = 0; i < step.size(); ++i) {
-    if (!IsPlaced(step, i, carried)) continue;
+    if (!IsPlaced(step, i)) continue;
     placed.push_back(i);
     problem.buffers.push_back(BufferOf(step, i));
   }
   StepLayout layout;
   layout.bound = LowerBound(problem).bytes;
-  for (const int64_t wall : walls) {
-    if (!placed.empty()) problem.buffers.push_back(WallAt(wall, step));
-  }
   auto result = Place(problem, {.nodes = nodes});
   if (!result.ok()) return result.status();
   const absl::Status valid = ValidatePlacement(problem, result->placement);

@@ -1,4 +1,4 @@
-#include "allocator/arena_plan.h"
+#include "allocator/arena/arena_plan.h"
 
 #include <algorithm>
 #include <map>
@@ -90,17 +90,6 @@ absl::StatusOr<ArenaPlan> ArenaPlan::Make(
   plan.FindSites();
   plan.FindPreceding();
   return plan;
-}
-
-void ArenaPlan::PlaceAlone(int index, int64_t offset) {
-  Slot& slot = slots_[index];
-  slot.offset = offset;
-  slot.end = RoundUp(offset + Count(slot.size));
-  slot.site = static_cast<int>(sites_.size());
-  sites_.push_back(offset);
-  slot.first_preceding = static_cast<int>(preceding_.size());
-  preceding_.push_back(index);
-  slot.last_preceding = static_cast<int>(preceding_.size());
 }
 
 void ArenaPlan::FindSites() {

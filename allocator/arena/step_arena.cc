@@ -1,4 +1,4 @@
-#include "allocator/step_arena.h"
+#include "allocator/arena/step_arena.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,6 +15,9 @@ constexpr int kMostUnclean = 8;
 constexpr int64_t kTolerance = 100;
 // Where a thought has its blocks: never looked at.
 char* const kNowhere = reinterpret_cast<char*>(kArenaGrain);
+// Of the search for places: some 0.2 s where the greedy orders leave more than
+// nothing.
+constexpr int64_t kNodes = 50'000;
 
 // Requests that were not as planned, of what has been counted in between.
 int64_t Mismatches(const ArenaCounts& before, const ArenaCounts& now) {
@@ -32,7 +35,7 @@ std::string Describe(const ArenaCounts& before, const ArenaCounts& now) {
                       now.skipped - before.skipped, " did not come");
 }
 
-// Whether a step that repeats is not what is known. Of the same requests lives
+// True if a step that repeats is not the known one. Of the same requests lives
 // are the longest that there were.
 bool IsNews(const std::vector<StepRequest>& known,
             std::vector<StepRequest>* step) {
@@ -55,22 +58,16 @@ const char* NameOf(StepArena::State state) {
       return "counterfactual";
     case StepArena::State::kServing:
       return "serving";
-    case StepArena::State::kLeaving:
-      return "leaving";
     case StepArena::State::kOff:
       return "off";
   }
   return "";
 }
 
-StepArena::~StepArena() = default;
-
 void StepArena::BeginStep(bool is_wanted) {
-  GiveBackKept();
   if (state_ == State::kServing) Judge(is_wanted);
-  if (state_ == State::kLeaving) Release();
   if (state_ == State::kCounterfactual) Think();
-  // What it thinks is a step further than what it records.
+  // The thought is a step further than the record.
   if (state_ == State::kRecording || state_ == State::kCounterfactual ||
       (state_ == State::kOff && !is_wanted)) {
     Record(is_wanted);
@@ -78,34 +75,22 @@ void StepArena::BeginStep(bool is_wanted) {
 }
 
 void StepArena::Judge(bool is_wanted) {
-  PlannedArena& arena = *arena_;
-  arena.BeginPhase(0);
-  const ArenaCounts now = arena.counts();
+  pages_.BeginStep();
+  const ArenaCounts now = pages_.facts().counts;
   const ArenaCounts before = std::exchange(judged_, now);
   const auto requests = static_cast<int64_t>(step_.size());
   const bool is_bad = Mismatches(before, now) * kTolerance > requests;
   bad_steps_ = is_bad || !is_wanted ? bad_steps_ + 1 : 0;
   if (bad_steps_ >= kBadSteps) {
-    Leave(&arena,
-          is_bad ? Describe(before, now) : "steps follow no plan any more",
-          /*is_retreat=*/is_wanted);
+    pages_.EndPlan();
+    std::lock_guard lock(mutex_);
+    facts_.reason =
+        is_bad ? Describe(before, now) : "steps follow no plan any more";
+    Retry(/*is_retreat=*/is_wanted);
   } else if (bad_steps_ == 0 && ++good_steps_ % kForgiven == 0) {
     std::lock_guard lock(mutex_);
     in_a_row_ = 0;
   }
-}
-
-// Any thread; another one may have been faster.
-void StepArena::Leave(PlannedArena* arena, std::string reason,
-                      bool is_retreat) {
-  {
-    std::lock_guard lock(mutex_);
-    if (state_ != State::kServing) return;
-    facts_.reason = std::move(reason);
-    is_retreat_ = is_retreat;
-    state_ = State::kLeaving;
-  }
-  arena->Leave();
 }
 
 void StepArena::Record(bool is_wanted) {
@@ -113,8 +98,7 @@ void StepArena::Record(bool is_wanted) {
   is_traced_ = is_wanted;
   if (!is_wanted) {
     trace_.Clear();
-    thought_.reset();
-    thought_of_.clear();
+    ForgetThought();
     in_a_row_ = 0;
     state_ = State::kRecording;
     return;
@@ -129,22 +113,27 @@ void StepArena::Record(bool is_wanted) {
   ThinkOf(std::move(step));
 }
 
-// With the mutex held.
+// With the mutex held, as all below.
+void StepArena::ForgetThought() {
+  thought_.reset();
+  thought_of_.clear();
+}
+
+void StepArena::TurnOff(std::string reason) {
+  facts_.reason = std::move(reason);
+  ForgetThought();
+  is_traced_ = false;
+  state_ = State::kOff;
+}
+
 void StepArena::ThinkOf(std::vector<StepRequest> step) {
-  auto layout = LayOut(step, Carried::kPlaced);
-  if (!layout.ok()) {
-    facts_.reason = std::string(layout.status().message());
-    thought_.reset();
-    thought_of_.clear();
-    is_traced_ = false;
-    state_ = State::kOff;
-    return;
-  }
+  auto layout = LayOut(step);
+  if (!layout.ok()) return TurnOff(std::string(layout.status().message()));
   facts_.height = layout->plan.height();
   facts_.bound = layout->bound;
-  thought_ = std::make_unique<PlannedArena>(layout->plan, kNowhere, Bytes{0},
+  ForgetThought();
+  thought_ = std::make_unique<PlannedArena>(layout->plan, kNowhere,
                                             /*order=*/nullptr);
-  thought_of_.clear();
   step_ = std::move(step);
   judged_ = {};
   clean_steps_ = 0;
@@ -157,27 +146,37 @@ void StepArena::Think() {
     thought_->BeginPhase(0);
     const ArenaCounts now = thought_->counts();
     const ArenaCounts before = std::exchange(judged_, now);
-    facts_.counts = now;
     if (Mismatches(before, now) > 0) {
       facts_.reason = Describe(before, now);
       clean_steps_ = 0;
       if (++unclean_steps_ < kMostUnclean) return;
       // Laid out anew for the steps that there are now.
-      thought_.reset();
-      thought_of_.clear();
-      Retry();
-      return;
+      ForgetThought();
+      return Retry(/*is_retreat=*/true);
     }
     if (++clean_steps_ < kCleanSteps) return;
-    thought_.reset();
-    thought_of_.clear();
+    ForgetThought();
     trace_.Clear();
     is_traced_ = false;
   }
   TakeOver();
 }
 
-// With the mutex held.
+void StepArena::TakeOver() {
+  auto layout = LayOut(step_, kNodes);
+  if (!layout.ok() || !pages_.BeginPlan(layout->plan)) {
+    std::lock_guard lock(mutex_);
+    return TurnOff(layout.ok() ? "there are no addresses for the plan"
+                               : std::string(layout.status().message()));
+  }
+  judged_ = {};
+  bad_steps_ = 0;
+  std::lock_guard lock(mutex_);
+  facts_.height = layout->plan.height();
+  facts_.bound = layout->bound;
+  state_ = State::kServing;
+}
+
 void StepArena::Retry(bool is_retreat) {
   if (is_retreat) {
     ++facts_.retreats;
@@ -187,17 +186,30 @@ void StepArena::Retry(bool is_retreat) {
   if (state_ == State::kOff) is_traced_ = false;
 }
 
-void* StepArena::Allocate(Bytes size, int stream) {
-  PlannedArena* const arena = arena_;
-  if (arena == nullptr) return nullptr;
+void* StepArena::Allocate(Bytes size, int stream, bool is_last) {
   ArenaVerdict verdict;
-  void* const block = arena->Allocate(size, stream, &verdict);
-  const bool is_mismatch = verdict.what == ArenaVerdict::What::kUnexpected ||
-                           verdict.what == ArenaVerdict::What::kOccupied;
-  if (is_mismatch) NoteMismatch(verdict.slot, size);
-  return verdict.what == ArenaVerdict::What::kUnplaced
-             ? ServeCarried(arena, verdict.slot, size, stream)
-             : block;
+  void* const block = is_last ? AllocateLast(size, stream)
+                              : pages_.Allocate(size, stream, &verdict);
+  if (block == nullptr) return nullptr;
+  if (is_traced_) Trace(block, size, stream);
+  if (verdict.what == ArenaVerdict::What::kUnexpected ||
+      verdict.what == ArenaVerdict::What::kOccupied) {
+    NoteMismatch(verdict.slot, size);
+  }
+  return block;
+}
+
+void* StepArena::AllocateLast(Bytes size, int stream) {
+  void* const block = pages_.AllocateAnywhere(size, stream);
+  if (block != nullptr || state_ != State::kServing) return block;
+  {
+    std::lock_guard lock(mutex_);
+    if (state_ != State::kServing) return nullptr;
+    facts_.reason = "memory was missing beside the plan";
+    Retry(/*is_retreat=*/true);
+  }
+  pages_.EndPlan();
+  return pages_.AllocateAnywhere(size, stream);
 }
 
 void StepArena::NoteMismatch(int slot, Bytes size) {
@@ -211,20 +223,7 @@ void StepArena::NoteMismatch(int slot, Bytes size) {
   all[op].bytes += Count(size);
 }
 
-void* StepArena::AllocateAnywhere(Bytes size, int stream) {
-  PlannedArena* const arena = arena_;
-  return arena == nullptr ? nullptr : arena->AllocateAnywhere(size, stream);
-}
-
-bool StepArena::Free(void* block, absl::Span<const int> others) {
-  PlannedArena* const arena = arena_;
-  if (arena == nullptr || !arena->Free(block, others)) return false;
-  if (state_ == State::kLeaving) Release();
-  return true;
-}
-
-void StepArena::OnAllocate(const void* block, Bytes size, int stream) {
-  if (!is_traced_) return;
+void StepArena::Trace(const void* block, Bytes size, int stream) {
   std::string op = OpName();
   std::lock_guard lock(mutex_);
   trace_.OnAllocate(block, size, stream, std::move(op));
@@ -234,34 +233,25 @@ void StepArena::OnAllocate(const void* block, Bytes size, int stream) {
   }
 }
 
-void StepArena::OnFree(const void* block) {
-  if (!is_traced_) return;
-  std::lock_guard lock(mutex_);
-  trace_.OnFree(block);
-  const auto there = thought_of_.find(block);
-  if (there == thought_of_.end()) return;
-  thought_->Free(there->second);
-  thought_of_.erase(there);
-}
-
-bool StepArena::Owns(const void* address) const {
-  const ArenaSpace* const space = space_;
-  return space != nullptr && space->RunOf(address) != nullptr;
-}
-
-ArenaRun StepArena::RunOf(const void* address) const {
-  return *space_.load()->RunOf(address);
+bool StepArena::Free(void* block, absl::Span<const int> others) {
+  if (is_traced_) {
+    std::lock_guard lock(mutex_);
+    trace_.OnFree(block);
+    const auto there = thought_of_.find(block);
+    if (there != thought_of_.end()) {
+      thought_->Free(there->second);
+      thought_of_.erase(there);
+    }
+  }
+  return pages_.Free(block, others);
 }
 
 StepArena::Facts StepArena::facts() const {
+  const PageArena::Facts pages = pages_.facts();
   std::lock_guard lock(mutex_);
   Facts facts = facts_;
   facts.state = state_;
-  if (const ArenaSpace* const space = space_) {
-    facts.size = space->size();
-    facts.runs = static_cast<int>(space->runs().size());
-  }
-  if (const PlannedArena* const arena = arena_) facts.counts = arena->counts();
+  facts.pages = pages;
   return facts;
 }
 

@@ -7,15 +7,15 @@
 // of its addresses, precedes it. Steps follow each other, so the last slots of
 // a step precede the first of the next. A request may be *unplaced*: it is
 // expected, and has no slot.
-#ifndef EBBTIDE_ALLOCATOR_ARENA_PLAN_H_
-#define EBBTIDE_ALLOCATOR_ARENA_PLAN_H_
+#ifndef EBBTIDE_ALLOCATOR_ARENA_ARENA_PLAN_H_
+#define EBBTIDE_ALLOCATOR_ARENA_ARENA_PLAN_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "allocator/arena_space.h"
+#include "allocator/arena/page_system.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -51,10 +51,6 @@ class ArenaPlan {
   // O(n log n) for n requests.
   static absl::StatusOr<ArenaPlan> Make(absl::Span<const PlannedPhase> phases);
 
-  // An unplaced slot has addresses of its own from now on, above all others;
-  // they do not count for the height.
-  void PlaceAlone(int slot, int64_t offset);
-
   absl::Span<const Slot> slots() const { return slots_; }
   absl::Span<const int> PrecedingOf(const Slot& slot) const {
     return {preceding_.data() + slot.first_preceding,
@@ -80,4 +76,4 @@ class ArenaPlan {
 
 }  // namespace ebbtide
 
-#endif  // EBBTIDE_ALLOCATOR_ARENA_PLAN_H_
+#endif  // EBBTIDE_ALLOCATOR_ARENA_ARENA_PLAN_H_

@@ -1,0 +1,166 @@
+#include "allocator/arena/free_extents.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace ebbtide {
+namespace {
+
+void AddUse(StreamUses* uses, const StreamUse& use) {
+  for (StreamUse& known : *uses) {
+    if (known.stream != use.stream) continue;
+    // Of two marks of a stream neither is known to be the later one.
+    if (known.end != use.end) known.end = nullptr;
+    return;
+  }
+  uses->push_back(use);
+}
+
+}  // namespace
+
+bool FreeExtents::AreAlike(const FreeExtent& a, const FreeExtent& b) {
+  return a.is_mapped == b.is_mapped &&
+         std::equal(a.uses.begin(), a.uses.end(), b.uses.begin(), b.uses.end(),
+                    [](const StreamUse& x, const StreamUse& y) {
+                      return x.stream == y.stream && x.end == y.end;
+                    });
+}
+
+void FreeExtents::List(int64_t begin, const FreeExtent& extent) {
+  if (!extent.is_mapped) return;
+  if (!IsSimple(extent)) {
+    ++marked_;
+    return;
+  }
+  const auto stream = static_cast<size_t>(extent.uses[0].stream);
+  if (stream >= by_size_.size()) by_size_.resize(stream + 1);
+  by_size_[stream].insert({extent.end - begin, begin});
+}
+
+void FreeExtents::Unlist(int64_t begin, const FreeExtent& extent) {
+  if (!extent.is_mapped) return;
+  if (!IsSimple(extent)) {
+    --marked_;
+    return;
+  }
+  by_size_[extent.uses[0].stream].erase({extent.end - begin, begin});
+}
+
+void FreeExtents::Add(int64_t begin, FreeExtent extent) {
+  const auto above = extents_.lower_bound(begin);
+  if (above != extents_.begin()) {
+    const auto below = std::prev(above);
+    if (below->second.end == begin && AreAlike(below->second, extent)) {
+      Unlist(below->first, below->second);
+      below->second.end = extent.end;
+      if (above != extents_.end() && above->first == extent.end &&
+          AreAlike(above->second, extent)) {
+        Unlist(above->first, above->second);
+        below->second.end = above->second.end;
+        List(below->first, below->second);
+        extents_.erase(above);
+        return;
+      }
+      List(below->first, below->second);
+      return;
+    }
+  }
+  if (above != extents_.end() && above->first == extent.end &&
+      AreAlike(above->second, extent)) {
+    extent.end = above->second.end;
+    Unlist(above->first, above->second);
+    extents_.erase(above);
+  }
+  List(begin, extent);
+  extents_.emplace(begin, std::move(extent));
+}
+
+StreamUses FreeExtents::Take(int64_t begin, int64_t end) {
+  StreamUses uses;
+  auto it = std::prev(extents_.upper_bound(begin));
+  while (true) {
+    const int64_t from = it->first;
+    FreeExtent extent = std::move(it->second);
+    Unlist(from, extent);
+    extents_.erase(it);
+    for (const StreamUse& use : extent.uses) AddUse(&uses, use);
+    const auto keep = [&](int64_t left, int64_t right) {
+      if (left >= right) return;
+      FreeExtent rest = extent;
+      rest.end = right;
+      List(left, rest);
+      extents_.emplace(left, std::move(rest));
+    };
+    keep(from, begin);
+    keep(end, extent.end);
+    if (extent.end >= end) return uses;
+    it = extents_.find(extent.end);
+  }
+}
+
+void FreeExtents::TakeFront(int64_t begin, int64_t size) {
+  const auto it = extents_.find(begin);
+  FreeExtent extent = std::move(it->second);
+  Unlist(begin, extent);
+  const auto hint = extents_.erase(it);
+  if (extent.end == begin + size) return;
+  List(begin + size, extent);
+  extents_.emplace_hint(hint, begin + size, std::move(extent));
+}
+
+std::optional<int64_t> FreeExtents::BestFit(int64_t size, int stream) const {
+  if (static_cast<size_t>(stream) >= by_size_.size()) return std::nullopt;
+  const Index& index = by_size_[stream];
+  const auto found = index.lower_bound({size, 0});
+  if (found == index.end()) return std::nullopt;
+  return found->second;
+}
+
+bool FreeExtents::Settle(StreamOrder* order) {
+  if (marked_ == 0) return false;
+  std::vector<std::pair<int64_t, FreeExtent>> settled;
+  for (auto& [begin, extent] : extents_) {
+    if (!extent.is_mapped || IsSimple(extent)) continue;
+    StreamUses uses;
+    for (const StreamUse& use : extent.uses) {
+      if (use.end == nullptr || !order->IsOver(use.end)) uses.push_back(use);
+    }
+    if (uses.size() == extent.uses.size()) continue;
+    // Without any use it is for every stream; for its own it is found soonest.
+    if (uses.empty()) uses.push_back({.stream = extent.uses[0].stream});
+    settled.push_back({begin, {extent.end, true, std::move(uses)}});
+  }
+  for (auto& [begin, extent] : settled) {
+    const auto it = extents_.find(begin);
+    Unlist(begin, it->second);
+    extents_.erase(it);
+    Add(begin, std::move(extent));
+  }
+  return !settled.empty();
+}
+
+bool FreeExtents::Check() const {
+  int64_t marked = 0;
+  size_t simple = 0;
+  const FreeExtent* below = nullptr;
+  for (const auto& [begin, extent] : extents_) {
+    if (extent.end <= begin || begin % kArenaGrain != 0) return false;
+    if (below != nullptr && below->end > begin) return false;
+    if (below != nullptr && below->end == begin && AreAlike(*below, extent)) {
+      return false;
+    }
+    if (IsSimple(extent)) {
+      ++simple;
+      const Index& index = by_size_[extent.uses[0].stream];
+      if (!index.contains({extent.end - begin, begin})) return false;
+    } else if (extent.is_mapped) {
+      ++marked;
+    }
+    below = &extent;
+  }
+  size_t listed = 0;
+  for (const Index& index : by_size_) listed += index.size();
+  return marked == marked_ && listed == simple;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,84 @@
+// `FreeExtents` are the addresses of an arena at which no block lies: mapped
+// ones, with the streams whose queued work may still use them, and others.
+// Neighbours that are alike are one extent.
+//
+// Offsets and sizes in bytes, in whole kArenaGrain. Not thread-safe.
+#ifndef EBBTIDE_ALLOCATOR_ARENA_FREE_EXTENTS_H_
+#define EBBTIDE_ALLOCATOR_ARENA_FREE_EXTENTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/container/inlined_vector.h"
+#include "allocator/arena/page_system.h"
+
+namespace ebbtide {
+
+// Work of a stream that may still use an extent: up to `end`, or, where that
+// is null, all that is queued on it.
+struct StreamUse {
+  int stream = 0;
+  StreamMark end;
+};
+// The first is that of the stream whose block lay there.
+using StreamUses = absl::InlinedVector<StreamUse, 1>;
+
+struct FreeExtent {
+  int64_t end = 0;
+  bool is_mapped = false;
+  StreamUses uses;  // of mapped ones
+
+  // Work of the stream may use it with no further order.
+  bool IsFor(int stream) const {
+    return !is_mapped || uses.empty() ||
+           (uses.size() == 1 && uses[0].stream == stream);
+  }
+};
+
+class FreeExtents {
+ public:
+  using Map = absl::btree_map<int64_t, FreeExtent>;  // by where they begin
+
+  // [begin, end) is not empty and apart from all extents.
+  void Add(int64_t begin, FreeExtent extent);
+  // Takes [begin, end), which is within extents, out of them. Returns the uses
+  // of what is mapped there.
+  StreamUses Take(int64_t begin, int64_t end);
+  // The same where [begin, begin + size) is the front of an extent that work of
+  // one stream uses.
+  void TakeFront(int64_t begin, int64_t size);
+
+  // Where the smallest mapped extent begins that has `size` bytes and is for
+  // the stream. O(log extents).
+  std::optional<int64_t> BestFit(int64_t size, int stream) const;
+
+  // Forgets uses that are over. False where there are none.
+  bool Settle(StreamOrder* order);
+
+  const Map& all() const { return extents_; }
+  // Extents are apart, neighbours differ, and the index has each; for tests.
+  bool Check() const;
+
+ private:
+  using Index = absl::btree_set<std::pair<int64_t, int64_t>>;  // size, begin
+
+  static bool IsSimple(const FreeExtent& extent) {
+    return extent.is_mapped && extent.uses.size() == 1 &&
+           extent.uses[0].end == nullptr;
+  }
+  static bool AreAlike(const FreeExtent& a, const FreeExtent& b);
+  void List(int64_t begin, const FreeExtent& extent);
+  void Unlist(int64_t begin, const FreeExtent& extent);
+
+  Map extents_;
+  std::vector<Index> by_size_;  // by stream, simple ones
+  int64_t marked_ = 0;          // extents that are mapped and not simple
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_ARENA_FREE_EXTENTS_H_

@@ -1,0 +1,534 @@
+#include "allocator/arena/page_arena.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+namespace ebbtide {
+namespace {
+
+int64_t AlignUp(int64_t size, int64_t grain) {
+  return (size + grain - 1) / grain * grain;
+}
+
+// Extents that touch, one behind the other.
+struct Group {
+  FreeExtents::Map::const_iterator first;
+  FreeExtents::Map::const_iterator last;  // behind them
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+template <typename Use, typename Visit>
+void ForEachGroup(const FreeExtents::Map& extents, Use use, Visit visit) {
+  for (auto it = extents.begin(); it != extents.end();) {
+    if (!use(it->second)) {
+      ++it;
+      continue;
+    }
+    Group group = {.first = it, .begin = it->first, .end = it->second.end};
+    for (++it; it != extents.end() && it->first == group.end && use(it->second);
+         ++it) {
+      group.end = it->second.end;
+    }
+    group.last = it;
+    visit(group);
+  }
+}
+
+bool AnyExtent(const FreeExtent&) { return true; }
+
+// Part of the addresses that is for small blocks.
+constexpr int64_t kSmallPart = 16;
+
+}  // namespace
+
+// Counts pages of any range that are not mapped, and those at which no block
+// lies.
+class PageArena::Census {
+ public:
+  explicit Census(const PageArena& arena)
+      : page_(arena.pages_.page()),
+        missing_(arena.pages_.top() + 1),
+        free_(arena.pages_.top() + 1) {
+    for (const FreePage& page : arena.FreePages({})) free_[page.index + 1] = 1;
+    for (int64_t i = 0; i < arena.pages_.top(); ++i) {
+      missing_[i + 1] = missing_[i] + (arena.pages_.IsMapped(i) ? 0 : 1);
+      free_[i + 1] += free_[i];
+    }
+  }
+
+  int64_t Missing(int64_t begin, int64_t end) const {
+    return MissingBefore((end + page_ - 1) / page_) -
+           MissingBefore(begin / page_);
+  }
+  // The pages that may be taken for the range: those outside.
+  int64_t FreeOutside(int64_t begin, int64_t end) const {
+    const auto top = static_cast<int64_t>(free_.size()) - 1;
+    return free_[top] - free_[std::min((end + page_ - 1) / page_, top)] +
+           free_[std::min(begin / page_, top)];
+  }
+
+ private:
+  int64_t MissingBefore(int64_t page) const {
+    const auto top = static_cast<int64_t>(missing_.size()) - 1;
+    return missing_[std::min(page, top)] + std::max<int64_t>(0, page - top);
+  }
+
+  const int64_t page_;
+  std::vector<int64_t> missing_;  // before each page
+  std::vector<int64_t> free_;
+};
+
+absl::Status PageArena::Reserve(Bytes size) {
+  const std::lock_guard lock(mutex_);
+  const absl::Status reserved = pages_.Reserve(size);
+  if (!reserved.ok()) return reserved;
+  large_begin_ = AlignUp(pages_.size() / kSmallPart, pages_.page());
+  free_[kSmall].Add(0, {.end = large_begin_});
+  free_[kLarge].Add(large_begin_, {.end = pages_.size()});
+  return reserved;
+}
+
+void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
+  const std::lock_guard lock(mutex_);
+  const int64_t need = AlignUp(Count(size), kArenaGrain);
+  if (plan_ == nullptr) return AllocateByDemand(need, stream, ZoneFor(need));
+  ArenaVerdict unheard;
+  if (verdict == nullptr) verdict = &unheard;
+  if (void* const block = plan_->Allocate(size, stream, verdict)) return block;
+  if (verdict->what == ArenaVerdict::What::kUnbacked) return nullptr;
+  void* const block = AllocateByDemand(need, stream, ZoneFor(need));
+  if (block != nullptr && verdict->what != ArenaVerdict::What::kUnplaced) {
+    ++elsewhere_;
+    elsewhere_bytes_ += need;
+  }
+  return block;
+}
+
+void* PageArena::AllocateAnywhere(Bytes size, int stream) {
+  const std::lock_guard lock(mutex_);
+  const int64_t need = AlignUp(Count(size), kArenaGrain);
+  const Zone own = ZoneFor(need);
+  void* const block = AllocateByDemand(need, stream, own);
+  return block != nullptr
+             ? block
+             : AllocateByDemand(need, stream, own == kSmall ? kLarge : kSmall);
+}
+
+void* PageArena::AllocateByDemand(int64_t size, int stream, Zone zone) {
+  FreeExtents& free = free_[zone];
+  auto found = free.BestFit(size, stream);
+  if (!found && free.Settle(&order_)) found = free.BestFit(size, stream);
+  if (found) {
+    free.TakeFront(*found, size);
+    return Book(*found, size, stream);
+  }
+  const auto window = ChooseWindow(size, stream, zone);
+  if (!window) return nullptr;
+  const bool is_taken = TakeWindow(*window, size, stream);
+  pages_.ReleaseSpare();
+  return is_taken ? Book(window->begin, size, stream) : nullptr;
+}
+
+void* PageArena::Book(int64_t begin, int64_t size, int stream) {
+  live_[begin] = {.end = begin + size, .stream = stream};
+  alive_ += size;
+  return pages_.base() + begin;
+}
+
+bool PageArena::FindsRoom(Bytes size, int stream) {
+  const std::lock_guard lock(mutex_);
+  const int64_t need = AlignUp(Count(size), kArenaGrain);
+  const Zone zone = ZoneFor(need);
+  if (free_[zone].BestFit(need, stream)) return true;
+  free_[zone].Settle(&order_);
+  return free_[zone].BestFit(need, stream) || ChooseWindow(need, stream, zone);
+}
+
+// Pages are created before work is made to wait for other streams, and moved
+// only where that is not enough, either.
+std::optional<PageArena::Window> PageArena::ChooseWindow(int64_t size,
+                                                         int stream,
+                                                         Zone zone) const {
+  const Census census(*this);
+  const auto own =
+      FindWindow(census, size, stream, zone, /*of_any_stream=*/false);
+  if (own && own->missing <= system_.Room()) return own;
+  const auto any =
+      FindWindow(census, size, stream, zone, /*of_any_stream=*/true);
+  return any ? any : own;
+}
+
+// Where the fewest pages are missing, in the smallest hole of those.
+std::optional<PageArena::Window> PageArena::FindWindow(
+    const Census& census, int64_t size, int stream, Zone zone,
+    bool of_any_stream) const {
+  const int64_t room =
+      system_.Room() + static_cast<int64_t>(IdlePlanPages({}).size());
+  std::optional<std::tuple<int64_t, int64_t, int64_t>> best;
+  const auto offer = [&](const Group& group, int64_t begin) {
+    const int64_t end = begin + size;
+    if (begin < group.begin || end > group.end) return;
+    const int64_t missing = census.Missing(begin, end);
+    if (missing > room + census.FreeOutside(begin, end)) return;
+    const std::tuple offered(missing, group.end - group.begin, begin);
+    if (!best || offered < *best) best = offered;
+  };
+  ForEachGroup(
+      free_[zone].all(),
+      [&](const FreeExtent& extent) {
+        return of_any_stream || extent.IsFor(stream);
+      },
+      [&](const Group& group) {
+        if (group.end - group.begin < size) return;
+        offer(group, group.begin);
+        offer(group, group.end - size);
+        for (auto it = group.first; it != group.last; ++it) {
+          if (!it->second.is_mapped) continue;
+          offer(group, it->first);
+          offer(group, it->second.end - size);
+        }
+      });
+  if (!best) return std::nullopt;
+  return Window{.begin = std::get<2>(*best), .missing = std::get<0>(*best)};
+}
+
+bool PageArena::TakeWindow(const Window& window, int64_t size, int stream) {
+  if (window.missing > 0 && !MapWindow(window, size, stream)) return false;
+  const int64_t end = window.begin + size;
+  FreeExtents& free = FreeAt(window.begin);
+  StreamUses uses = free.Take(window.begin, end);
+  for (const StreamUse& use : uses) {
+    if (use.stream == stream) continue;
+    StreamMark mark = use.end;
+    if (mark == nullptr) {
+      const auto now = order_.Mark(use.stream);
+      if (now.ok()) mark = *now;
+    }
+    if (mark != nullptr && order_.RunBehind(mark, stream).ok()) continue;
+    free.Add(window.begin, {end, true, std::move(uses)});
+    return false;
+  }
+  return true;
+}
+
+// Pages that have become mapped are free ones of the stream.
+bool PageArena::MapWindow(const Window& window, int64_t size, int stream) {
+  const Pages wanted = PagesOf(window.begin, window.begin + size);
+  if (!Supply(window.missing, wanted)) return false;
+  std::vector<int64_t> missing;
+  for (int64_t i = wanted.first; i < wanted.last; ++i) {
+    if (!pages_.IsMapped(i)) missing.push_back(i);
+  }
+  const bool is_mapped =
+      pages_.MapSpare(window.begin, window.begin + size).ok();
+  for (const int64_t i : missing) {
+    if (!pages_.IsMapped(i)) continue;
+    const int64_t begin = i * pages_.page();
+    FreeAt(begin).Take(begin, begin + pages_.page());
+    FreeAt(begin).Add(begin,
+                      {begin + pages_.page(), true, {{.stream = stream}}});
+  }
+  return is_mapped;
+}
+
+PageArena::Pages PageArena::PagesOf(int64_t begin, int64_t end) const {
+  return {.first = begin / pages_.page(),
+          .last = (end + pages_.page() - 1) / pages_.page()};
+}
+
+// Mapped ones at which no block lies, without the plan's.
+std::vector<PageArena::FreePage> PageArena::FreePages(Pages but) const {
+  std::vector<FreePage> found;
+  const auto add = [&](const Group& group) {
+    const int64_t last = std::min(group.end / pages_.page(), pages_.top());
+    const size_t before = found.size();
+    for (int64_t i = AlignUp(group.begin, pages_.page()) / pages_.page();
+         i < last; ++i) {
+      if (pages_.IsMapped(i) && !but.Has(i)) found.push_back({.index = i});
+    }
+    for (size_t k = before; k < found.size(); ++k) {
+      found[k].neighbours = static_cast<int64_t>(found.size() - before);
+    }
+  };
+  for (const FreeExtents& free : free_) {
+    ForEachGroup(free.all(), AnyExtent, add);
+  }
+  return found;
+}
+
+std::vector<int64_t> PageArena::IdlePlanPages(Pages but) const {
+  std::vector<int64_t> idle;
+  if (plan_ == nullptr || plan_missing_ == plan_pages_.last - plan_pages_.first)
+    return idle;
+  const int64_t base = plan_pages_.first * pages_.page();
+  int64_t next = plan_pages_.first;
+  const auto add_until = [&](int64_t last) {
+    for (; next < last; ++next) {
+      if (pages_.IsMapped(next) && !but.Has(next)) idle.push_back(next);
+    }
+  };
+  for (const ArenaPlan::Slot* slot : plan_->Live()) {
+    const Pages live = PagesOf(base + slot->offset, base + slot->end);
+    add_until(live.first);
+    next = std::max(next, live.last);
+  }
+  add_until(plan_pages_.last);
+  return idle;
+}
+
+// Makes `count` pages spare, which are none of `but`.
+bool PageArena::Supply(int64_t count, Pages but) {
+  if (pages_.Create(count)) return true;
+  TakeFreePages(count - pages_.spare(), but);
+  if (pages_.spare() < count) TakePlanPages(count - pages_.spare(), but);
+  return pages_.spare() >= count;
+}
+
+// Those first that touch the fewest others.
+void PageArena::TakeFreePages(int64_t count, Pages but) {
+  std::vector<FreePage> found = FreePages(but);
+  std::stable_sort(found.begin(), found.end(),
+                   [](const FreePage& a, const FreePage& b) {
+                     return a.neighbours < b.neighbours;
+                   });
+  if (static_cast<int64_t>(found.size()) > count) found.resize(count);
+  std::vector<std::pair<int64_t, StreamUses>> taken;
+  StreamUses all;
+  for (const FreePage& page : found) {
+    const int64_t begin = page.index * pages_.page();
+    taken.emplace_back(begin,
+                       FreeAt(begin).Take(begin, begin + pages_.page()));
+    all.insert(all.end(), taken.back().second.begin(),
+               taken.back().second.end());
+  }
+  const bool is_done = WaitFor(all);
+  for (auto& [begin, uses] : taken) {
+    const bool is_spare = is_done && pages_.Unmap(begin / pages_.page());
+    if (is_spare) ++moves_;
+    if (is_spare) uses.clear();
+    FreeAt(begin).Add(begin,
+                      {begin + pages_.page(), !is_spare, std::move(uses)});
+  }
+}
+
+void PageArena::TakePlanPages(int64_t count, Pages but) {
+  std::vector<int64_t> idle = IdlePlanPages(but);
+  if (idle.empty() || !WaitFor(UsesSoFar())) return;
+  if (static_cast<int64_t>(idle.size()) > count) idle.resize(count);
+  for (const int64_t index : idle) {
+    if (!pages_.Unmap(index)) continue;
+    ++moves_;
+    ++plan_missing_;
+  }
+}
+
+// Once per stream: its last work is behind all marks of it.
+bool PageArena::WaitFor(const StreamUses& uses) {
+  std::vector<bool> is_done(order_.streams());
+  for (const StreamUse& use : uses) {
+    if (is_done[use.stream]) continue;
+    const auto mark = order_.Mark(use.stream);
+    if (!mark.ok() || !order_.Wait(*mark).ok()) return false;
+    is_done[use.stream] = true;
+  }
+  return true;
+}
+
+// Any work that is queued on any stream.
+StreamUses PageArena::UsesSoFar() const {
+  StreamUses uses;
+  for (int i = 0; i < order_.streams(); ++i) {
+    uses.push_back({.stream = i});
+    if (order_.streams() == 1) break;
+    const auto mark = order_.Mark(i);
+    if (mark.ok()) uses.back().end = *mark;
+  }
+  return uses;
+}
+
+bool PageArena::Back(int64_t begin, int64_t end) {
+  if (plan_missing_ == 0) return true;
+  const int64_t base = plan_pages_.first * pages_.page();
+  const int64_t missing = pages_.Missing(base + begin, base + end);
+  if (missing == 0) return true;
+  const Pages wanted = PagesOf(base + begin, base + end);
+  const int64_t available =
+      system_.Room() +
+      static_cast<int64_t>(FreePages({}).size() + IdlePlanPages(wanted).size());
+  if (missing > available || !Supply(missing, wanted)) {
+    pages_.ReleaseSpare();
+    return false;
+  }
+  const bool is_mapped = pages_.MapSpare(base + begin, base + end).ok();
+  plan_missing_ -= missing - pages_.Missing(base + begin, base + end);
+  pages_.ReleaseSpare();
+  return is_mapped;
+}
+
+bool PageArena::Free(void* block, absl::Span<const int> others) {
+  const std::lock_guard lock(mutex_);
+  if (plan_ != nullptr && plan_->Free(block, others)) return true;
+  const int64_t begin = static_cast<char*>(block) - pages_.base();
+  const auto found = live_.find(begin);
+  if (found == live_.end()) return false;
+  const Live live = found->second;
+  live_.erase(found);
+  alive_ -= live.end - begin;
+  StreamUses uses = {{.stream = live.stream}};
+  for (const int other : others) {
+    const auto mark = order_.Mark(other);
+    uses.push_back({other, mark.ok() ? *mark : nullptr});
+  }
+  FreeAt(begin).Add(begin, {live.end, true, std::move(uses)});
+  return true;
+}
+
+Bytes PageArena::GiveBack(Bytes wanted, bool of_plan) {
+  const std::lock_guard lock(mutex_);
+  const int64_t count = (Count(wanted) - 1) / pages_.page() + 1;
+  TakeFreePages(count, {});
+  if (of_plan && pages_.spare() < count) {
+    TakePlanPages(count - pages_.spare(), {});
+  }
+  const Bytes given{pages_.spare() * pages_.page()};
+  pages_.ReleaseSpare();
+  return given;
+}
+
+bool PageArena::BeginPlan(ArenaPlan plan) {
+  const std::lock_guard lock(mutex_);
+  const int64_t size = AlignUp(Count(plan.height()), pages_.page());
+  for (const auto& [begin, extent] : free_[kLarge].all()) {
+    const int64_t first = AlignUp(begin, pages_.page());
+    if (extent.is_mapped || extent.end - first < size) continue;
+    free_[kLarge].Take(first, first + size);
+    plan_pages_ = PagesOf(first, first + size);
+    plan_missing_ = size / pages_.page();
+    plan_ = std::make_unique<PlannedArena>(std::move(plan),
+                                           pages_.base() + first, &order_,
+                                           static_cast<PlanBacking*>(this));
+    elsewhere_ = 0;
+    elsewhere_bytes_ = 0;
+    return true;
+  }
+  return false;
+}
+
+void PageArena::BeginStep() {
+  const std::lock_guard lock(mutex_);
+  if (plan_ != nullptr) plan_->BeginPhase(0);
+}
+
+void PageArena::EndPlan() {
+  const std::lock_guard lock(mutex_);
+  if (plan_ == nullptr) return;
+  const int64_t base = plan_pages_.first * pages_.page();
+  int64_t next = base;
+  const StreamUses uses = UsesSoFar();
+  for (const ArenaPlan::Slot* slot : plan_->Live()) {
+    AddGap(next, base + slot->offset, uses);
+    next = base + slot->end;
+    Book(base + slot->offset, slot->end - slot->offset, slot->stream);
+  }
+  AddGap(next, plan_pages_.last * pages_.page(), uses);
+  plan_.reset();
+}
+
+// Addresses of a plan that ends.
+void PageArena::AddGap(int64_t begin, int64_t end, const StreamUses& uses) {
+  while (begin < end) {
+    const int64_t page = begin / pages_.page();
+    const int64_t next = std::min(end, (page + 1) * pages_.page());
+    const bool is_mapped = pages_.IsMapped(page);
+    free_[kLarge].Add(begin,
+                      {next, is_mapped, is_mapped ? uses : StreamUses()});
+    begin = next;
+  }
+}
+
+Bytes PageArena::mapped() const {
+  const std::lock_guard lock(mutex_);
+  return Bytes{pages_.mapped() * pages_.page()};
+}
+
+PageArena::Facts PageArena::facts() const {
+  const std::lock_guard lock(mutex_);
+  Facts facts = {
+      .mapped = Bytes{pages_.mapped() * pages_.page()},
+      .free = Bytes{static_cast<int64_t>(FreePages({}).size()) * pages_.page()},
+      .alive = Bytes{alive_},
+      .moves = moves_,
+      .elsewhere = elsewhere_,
+      .elsewhere_bytes = elsewhere_bytes_};
+  if (plan_ == nullptr) return facts;
+  facts.planned =
+      Bytes{(plan_pages_.last - plan_pages_.first - plan_missing_) *
+            pages_.page()};
+  facts.planned_alive = plan_->live();
+  facts.alive += plan_->live();
+  facts.counts = plan_->counts();
+  return facts;
+}
+
+std::vector<PageArena::Range> PageArena::Mapped() const {
+  const std::lock_guard lock(mutex_);
+  return MappedRanges();
+}
+
+std::vector<PageArena::Range> PageArena::MappedRanges() const {
+  std::vector<Range> ranges;
+  for (int64_t i = 0; i < pages_.top(); ++i) {
+    if (!pages_.IsMapped(i)) continue;
+    char* const at = pages_.base() + i * pages_.page();
+    if (ranges.empty() || ranges.back().end != at) ranges.push_back({at, at});
+    ranges.back().end += pages_.page();
+  }
+  return ranges;
+}
+
+bool PageArena::Check() const {
+  const std::lock_guard lock(mutex_);
+  if (!free_[kSmall].Check() || !free_[kLarge].Check()) return false;
+  if (pages_.spare() > 0) return false;
+  std::vector<std::pair<int64_t, int64_t>> parts;
+  const auto is_backed = [&](int64_t begin, int64_t end) {
+    return pages_.Missing(begin, end) == 0;
+  };
+  int64_t alive = 0;
+  for (const auto& [begin, live] : live_) {
+    parts.emplace_back(begin, live.end);
+    alive += live.end - begin;
+    if (!is_backed(begin, live.end)) return false;
+  }
+  for (const FreeExtents& free : free_) {
+    for (const auto& [begin, extent] : free.all()) {
+      parts.emplace_back(begin, extent.end);
+      const int64_t missing = pages_.Missing(begin, extent.end);
+      const Pages pages = PagesOf(begin, extent.end);
+      const int64_t expected = extent.is_mapped ? 0 : pages.last - pages.first;
+      if (missing != expected) return false;
+    }
+  }
+  if (plan_ != nullptr) {
+    const int64_t base = plan_pages_.first * pages_.page();
+    parts.emplace_back(base, plan_pages_.last * pages_.page());
+    if (plan_missing_ !=
+        pages_.Missing(base, plan_pages_.last * pages_.page())) {
+      return false;
+    }
+    for (const ArenaPlan::Slot* slot : plan_->Live()) {
+      if (!is_backed(base + slot->offset, base + slot->end)) return false;
+    }
+  }
+  std::sort(parts.begin(), parts.end());
+  int64_t end = 0;
+  for (const auto& [begin, next] : parts) {
+    if (begin != end) return false;
+    end = next;
+  }
+  return end == pages_.size() && alive == alive_;
+}
+
+}  // namespace ebbtide

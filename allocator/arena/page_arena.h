@@ -1,0 +1,195 @@
+// `PageArena` is the memory of a device below a budget: blocks at addresses of
+// one reserved range, in physical pages that are mapped where they are needed.
+// A page at which no block lies is mapped elsewhere when memory is short: free
+// pages move, bytes do not. So what fits into the pages that may be had is
+// served, but for the rests of pages that blocks share with nothing else.
+//
+// Requests are served by demand: from the smallest hole that is mapped and that
+// work of the same stream used last; else where the fewest pages are missing.
+// Small blocks and large ones have addresses apart, so that no small one keeps
+// the page of a large one.
+// While a plan is served (allocator/arena/planned_arena.h), it has addresses of
+// its own, whose pages are mapped when its slots are first asked for, and what
+// it does not expect is served by demand. When the plan ends its blocks stay
+// where they are.
+//
+// Work of one stream uses memory of another only behind what the other has
+// queued. A page moves when the work that used it is done: the calling thread
+// waits. In a step in which every request is as planned no page moves.
+//
+//   PageArena arena(&system, &order);
+//   if (arena.Reserve(Bytes{int64_t{1} << 40}).ok()) {
+//     void* const block = arena.Allocate(Bytes{3 << 20}, /*stream=*/0);
+//     if (block != nullptr) arena.Free(block);
+//   }
+//
+// Thread-safe: one lock, which is held while `system` and `order` are called.
+#ifndef EBBTIDE_ALLOCATOR_ARENA_PAGE_ARENA_H_
+#define EBBTIDE_ALLOCATOR_ARENA_PAGE_ARENA_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "allocator/arena/arena_plan.h"
+#include "allocator/arena/free_extents.h"
+#include "allocator/arena/page_map.h"
+#include "allocator/arena/page_system.h"
+#include "allocator/arena/planned_arena.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+class PageArena final : PlanBacking {
+ public:
+  struct Facts {
+    Bytes mapped{};     // pages, of the plan and others
+    Bytes free{};       // of pages at which no block lies, without the plan's
+    Bytes planned{};    // pages of the plan's addresses
+    Bytes alive{};      // blocks, served by demand or planned
+    Bytes planned_alive{};
+    int64_t moves = 0;  // pages that were unmapped
+    ArenaCounts counts;           // of the plan that is served
+    int64_t elsewhere = 0;        // requests that it has no place for
+    int64_t elsewhere_bytes = 0;
+  };
+
+  // Both outlive this.
+  PageArena(PageSystem* system, StreamOrder* order)
+      : system_(*system), order_(*order), pages_(system) {}
+  PageArena(const PageArena&) = delete;
+  PageArena& operator=(const PageArena&) = delete;
+
+  // Reserves addresses of so many bytes; once, before all else.
+  absl::Status Reserve(Bytes size);
+
+  // A block of at least `size` bytes (positive) for work on the stream; nullptr
+  // where there are not enough pages for it. `verdict`: of the plan. A request
+  // of which it is kUnbacked may be made again when memory has been freed.
+  void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr);
+  // The same by demand, without a look at the plan, also among blocks of the
+  // other kind.
+  void* AllocateAnywhere(Bytes size, int stream);
+  // `others`: streams besides its own whose work so far uses the block. False,
+  // and nothing is done, where no block begins there.
+  bool Free(void* block, absl::Span<const int> others = {});
+
+  // True if a request by demand would find room.
+  bool FindsRoom(Bytes size, int stream);
+  // Releases pages at which no block lies: the plan's only if `of_plan`, until
+  // `wanted` bytes are. Returns how many bytes were.
+  Bytes GiveBack(Bytes wanted, bool of_plan);
+
+  // From now on requests are served as planned. There is no plan. False where
+  // there are no addresses for it.
+  bool BeginPlan(ArenaPlan plan);
+  // A step of the plan begins.
+  void BeginStep();
+  void EndPlan();
+
+  // True if the address is one of the reserved ones.
+  bool Owns(const void* address) const {
+    return address >= begin() && address < end();
+  }
+  // The reserved addresses.
+  const void* begin() const { return pages_.base(); }
+  const void* end() const { return pages_.base() + pages_.size(); }
+  Bytes mapped() const;
+  Facts facts() const;
+  // Addresses that are mapped, in pieces that touch nothing else, ascending.
+  struct Range {
+    char* begin = nullptr;
+    char* end = nullptr;
+  };
+  std::vector<Range> Mapped() const;
+  // Calls `visit` with those while the lock is held.
+  template <typename Visit>
+  void WithMapped(Visit visit) {
+    const std::lock_guard lock(mutex_);
+    visit(MappedRanges());
+  }
+
+  // Blocks and extents tile the addresses, pages are mapped below blocks and
+  // where extents say so; for tests. O(blocks + pages).
+  bool Check() const;
+
+ private:
+  static constexpr int64_t kLargeBlock = 1 << 20;
+
+  // Where a block may lie, and pages that are to be mapped for it.
+  struct Window {
+    int64_t begin = 0;
+    int64_t missing = 0;
+  };
+  // Half-open, in pages.
+  struct Pages {
+    int64_t first = 0;
+    int64_t last = 0;
+    bool Has(int64_t page) const { return page >= first && page < last; }
+  };
+  struct FreePage {
+    int64_t neighbours = 0;  // free pages that it touches, itself included
+    int64_t index = 0;
+  };
+  struct Live {
+    int64_t end = 0;
+    int stream = 0;
+  };
+  class Census;
+
+  // Blocks of less than 1 MiB, and others.
+  enum Zone { kSmall, kLarge, kZones };
+
+  // All with the lock held:
+  static Zone ZoneFor(int64_t size) {
+    return size < kLargeBlock ? kSmall : kLarge;
+  }
+  FreeExtents& FreeAt(int64_t offset) {
+    return free_[offset < large_begin_ ? kSmall : kLarge];
+  }
+  bool Back(int64_t begin, int64_t end) override;
+  void* AllocateByDemand(int64_t size, int stream, Zone zone);
+  void* Book(int64_t begin, int64_t size, int stream);
+  std::optional<Window> FindWindow(const Census& census, int64_t size,
+                                   int stream, Zone zone,
+                                   bool of_any_stream) const;
+  std::optional<Window> ChooseWindow(int64_t size, int stream, Zone zone) const;
+  bool TakeWindow(const Window& window, int64_t size, int stream);
+  bool MapWindow(const Window& window, int64_t size, int stream);
+  Pages PagesOf(int64_t begin, int64_t end) const;
+  std::vector<FreePage> FreePages(Pages but) const;
+  std::vector<int64_t> IdlePlanPages(Pages but) const;
+  bool Supply(int64_t count, Pages but);
+  void TakeFreePages(int64_t count, Pages but);
+  void TakePlanPages(int64_t count, Pages but);
+  bool WaitFor(const StreamUses& uses);
+  StreamUses UsesSoFar() const;
+  std::vector<Range> MappedRanges() const;
+  void AddGap(int64_t begin, int64_t end, const StreamUses& uses);
+
+  PageSystem& system_;
+  StreamOrder& order_;
+  mutable std::mutex mutex_;
+  PageMap pages_;
+  std::array<FreeExtents, kZones> free_;
+  int64_t large_begin_ = 0;  // where addresses of large blocks begin
+  absl::flat_hash_map<int64_t, Live> live_;  // served by demand, by offset
+  int64_t alive_ = 0;                        // bytes of those
+  std::unique_ptr<PlannedArena> plan_;
+  Pages plan_pages_;          // of its addresses
+  int64_t plan_missing_ = 0;  // pages of them that are not mapped
+  int64_t moves_ = 0;
+  int64_t elsewhere_ = 0;
+  int64_t elsewhere_bytes_ = 0;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_ARENA_PAGE_ARENA_H_

@@ -1,0 +1,93 @@
+#include "allocator/arena/page_map.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ebbtide {
+
+absl::Status RunBehindAll(StreamOrder* order, int stream) {
+  for (int other = 0; other < order->streams(); ++other) {
+    if (other == stream) continue;
+    const auto mark = order->Mark(other);
+    if (!mark.ok()) return mark.status();
+    const absl::Status ordered = order->RunBehind(*mark, stream);
+    if (!ordered.ok()) return ordered;
+  }
+  return absl::OkStatus();
+}
+
+PageMap::~PageMap() { ReleaseSpare(); }
+
+absl::Status PageMap::Reserve(Bytes size) {
+  const int64_t count = (Count(size) + page_ - 1) / page_;
+  const auto base = system_.Reserve(Bytes{count * page_});
+  if (!base.ok()) return base.status();
+  base_ = *base;
+  count_ = count;
+  return absl::OkStatus();
+}
+
+int64_t PageMap::Missing(int64_t begin, int64_t end) const {
+  int64_t missing = 0;
+  for (int64_t i = begin / page_; i * page_ < end; ++i) {
+    if (!IsMapped(i)) ++missing;
+  }
+  return missing;
+}
+
+bool PageMap::Create(int64_t count) {
+  while (spare() < count) {
+    if (system_.Room() <= spare()) return false;
+    const auto page = system_.Create();
+    if (!page.ok()) return false;
+    spare_.push_back(*page);
+  }
+  return true;
+}
+
+bool PageMap::Unmap(int64_t index) {
+  spare_.reserve(spare_.size() + 1);  // nothing throws once it is unmapped
+  if (!system_.Unmap(base_ + index * page_).ok()) return false;
+  spare_.push_back(pages_[index].handle);
+  pages_[index] = {};
+  --mapped_;
+  while (!pages_.empty() && !pages_.back().is_mapped) pages_.pop_back();
+  return true;
+}
+
+absl::Status PageMap::MapSpare(int64_t begin, int64_t end) {
+  const int64_t last = (end + page_ - 1) / page_;
+  for (int64_t i = begin / page_; i < last;) {
+    if (IsMapped(i)) {
+      ++i;
+      continue;
+    }
+    const int64_t first = i;
+    while (i < last && !IsMapped(i)) ++i;
+    const absl::Status mapped = MapRun(first, i - first);
+    if (!mapped.ok()) return mapped;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PageMap::MapRun(int64_t first, int64_t count) {
+  if (top() < first + count) pages_.resize(first + count);
+  const absl::Span<const uint64_t> pages(&spare_[spare_.size() - count], count);
+  const absl::Status mapped = system_.Map(base_ + first * page_, pages);
+  if (mapped.ok()) {
+    for (int64_t i = 0; i < count; ++i) {
+      pages_[first + i] = {.handle = pages[i], .is_mapped = true};
+    }
+    spare_.resize(spare_.size() - count);
+    mapped_ += count;
+  }
+  while (!pages_.empty() && !pages_.back().is_mapped) pages_.pop_back();
+  return mapped;
+}
+
+void PageMap::ReleaseSpare() {
+  for (const uint64_t page : spare_) system_.Release(page);
+  spare_.clear();
+}
+
+}  // namespace ebbtide

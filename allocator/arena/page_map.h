@@ -1,0 +1,73 @@
+// `PageMap` is a range of reserved addresses and the pages of physical memory
+// that are mapped into it. A page that is unmapped is *spare* until it is
+// mapped elsewhere or released.
+//
+// Pages are numbered by their addresses. Not thread-safe.
+#ifndef EBBTIDE_ALLOCATOR_ARENA_PAGE_MAP_H_
+#define EBBTIDE_ALLOCATOR_ARENA_PAGE_MAP_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "allocator/arena/page_system.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+class PageMap {
+ public:
+  // `system` outlives this.
+  explicit PageMap(PageSystem* system)
+      : system_(*system), page_(Count(system->page())) {}
+  ~PageMap();
+  PageMap(const PageMap&) = delete;
+  PageMap& operator=(const PageMap&) = delete;
+
+  // Reserves addresses of at least so many bytes; once.
+  absl::Status Reserve(Bytes size);
+
+  char* base() const { return base_; }
+  int64_t page() const { return page_; }
+  // Bytes of all addresses.
+  int64_t size() const { return count_ * page_; }
+  // Above it no page is mapped.
+  int64_t top() const { return static_cast<int64_t>(pages_.size()); }
+  int64_t mapped() const { return mapped_; }
+  int64_t spare() const { return static_cast<int64_t>(spare_.size()); }
+  bool IsMapped(int64_t index) const {
+    return index < top() && pages_[index].is_mapped;
+  }
+  // Pages of [begin, end), in bytes, that are not mapped.
+  int64_t Missing(int64_t begin, int64_t end) const;
+
+  // Creates spare pages until there are `count`, within the system's room.
+  // False where there are fewer then.
+  bool Create(int64_t count);
+  // Unmaps the page, which becomes spare. False, and it stays, on failure.
+  bool Unmap(int64_t index);
+  // Maps spare pages where [begin, end) has none; there are enough. On failure
+  // some of them may be mapped.
+  absl::Status MapSpare(int64_t begin, int64_t end);
+  void ReleaseSpare();
+
+ private:
+  struct Page {
+    uint64_t handle = 0;
+    bool is_mapped = false;
+  };
+
+  absl::Status MapRun(int64_t first, int64_t count);
+
+  PageSystem& system_;
+  const int64_t page_;
+  char* base_ = nullptr;
+  int64_t count_ = 0;
+  int64_t mapped_ = 0;
+  std::vector<Page> pages_;
+  std::vector<uint64_t> spare_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_ARENA_PAGE_MAP_H_

@@ -1,0 +1,202 @@
+#include "allocator/arena/planned_arena.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ebbtide {
+namespace {
+
+// Behind the next request of the plan, those that one is taken for.
+constexpr int kLookAhead = 8;
+// More late blocks than are looked through for each request.
+constexpr size_t kManyLate = 16;
+
+}  // namespace
+
+PlannedArena::PlannedArena(ArenaPlan plan, char* base, StreamOrder* order,
+                           PlanBacking* backing)
+    : plan_(std::move(plan)),
+      base_(base),
+      order_(order),
+      backing_(backing),
+      turns_(plan_.slots().size(), Turn::kNever),
+      is_live_(plan_.slots().size()),
+      live_at_(plan_.sites().size(), -1),
+      is_shared_(plan_.slots().size()),
+      is_late_(plan_.slots().size()),
+      ends_(plan_.slots().size()) {
+  for (size_t site = 0; site < plan_.sites().size(); ++site) {
+    site_at_[base_ + plan_.sites()[site]] = static_cast<int>(site);
+  }
+  late_.reserve(plan_.slots().size());
+}
+
+void PlannedArena::BeginPhase(int phase) {
+  if (phase <= phase_) {
+    SkipTo(static_cast<int>(plan_.slots().size()));
+    cursor_ = 0;
+  }
+  phase_ = phase;
+  SkipTo(plan_.BeginOf(phase));
+}
+
+void PlannedArena::SkipTo(int slot) {
+  for (; cursor_ < slot; ++cursor_) {
+    ComeUp(cursor_);
+    turns_[cursor_] = Turn::kNotServed;
+    ++counts_.skipped;
+  }
+}
+
+// Where the next step's first requests come without a BeginPhase they find
+// nothing here.
+int PlannedArena::Match(Bytes size, int stream) const {
+  const absl::Span<const ArenaPlan::Slot> slots = plan_.slots();
+  const auto matches = [&](int i) {
+    return slots[i].size == size && slots[i].stream == stream;
+  };
+  const auto count = static_cast<int>(slots.size());
+  if (cursor_ < count && matches(cursor_)) return cursor_;  // as nearly always
+  const int end = std::min(cursor_ + 1 + kLookAhead, count);
+  for (int i = cursor_ + 1; i < end; ++i) {
+    if (matches(i)) return i;
+  }
+  return -1;
+}
+
+// It is the slot's turn: marks preceding slots that are live as late. True if
+// there are none.
+bool PlannedArena::ComeUp(int index) {
+  bool is_free = true;
+  for (const int before : plan_.PrecedingOf(plan_.slots()[index])) {
+    if (!is_live_[before]) continue;
+    MarkLate(before);
+    is_free = false;
+  }
+  return is_free;
+}
+
+void PlannedArena::MarkLate(int slot) {
+  if (is_late_[slot]) return;
+  is_late_[slot] = 1;
+  late_.push_back(slot);
+}
+
+bool PlannedArena::MeetsLate(const ArenaPlan::Slot& slot) const {
+  if (late_.size() > kManyLate) return true;
+  return std::any_of(late_.begin(), late_.end(), [&](int index) {
+    const ArenaPlan::Slot& late = plan_.slots()[index];
+    return late.offset < slot.end && slot.offset < late.end;
+  });
+}
+
+bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
+  bool knows_all = true;
+  for (const int before : plan_.PrecedingOf(slot)) {
+    knows_all &= turns_[before] != Turn::kNotServed;
+  }
+  // The streams that used the addresses of one that was not served are not
+  // looked for.
+  if (!knows_all) return RunBehindAll(order_, slot.stream).ok();
+  for (const int before : plan_.PrecedingOf(slot)) {
+    if (turns_[before] == Turn::kNever) continue;
+    const bool is_own = plan_.slots()[before].stream == slot.stream;
+    if (is_own && !is_shared_[before]) continue;
+    for (const StreamMark& end : ends_[before]) {
+      if (!order_->RunBehind(end, slot.stream).ok()) return false;
+    }
+  }
+  return true;
+}
+
+void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
+  using What = ArenaVerdict::What;
+  ArenaVerdict unheard;
+  if (verdict == nullptr) verdict = &unheard;
+  *verdict = {What::kPlanned, cursor_};
+  const int index = Match(size, stream);
+  if (index < 0) {
+    const bool is_over = cursor_ == static_cast<int>(plan_.slots().size());
+    ++(is_over ? counts_.beyond : counts_.unexpected);
+    verdict->what = is_over ? What::kBeyond : What::kUnexpected;
+    return nullptr;
+  }
+  if (index != cursor_) SkipTo(index);
+  const ArenaPlan::Slot& slot = plan_.slots()[index];
+  if (slot.offset == kUnplaced) {
+    ++cursor_;
+    ++counts_.unplaced;
+    *verdict = {What::kUnplaced, index};
+    return nullptr;
+  }
+  const bool is_free =
+      ComeUp(index) && (late_.empty() || !MeetsLate(slot));
+  if (is_free && backing_ != nullptr &&
+      !backing_->Back(slot.offset, slot.end)) {
+    *verdict = {What::kUnbacked, index};
+    return nullptr;
+  }
+  ++cursor_;
+  if (!is_free || (order_ != nullptr && !RunsBehindPreceding(slot))) {
+    turns_[index] = Turn::kNotServed;
+    ++counts_.occupied;
+    verdict->what = What::kOccupied;
+    return nullptr;
+  }
+  return Serve(index);
+}
+
+void* PlannedArena::Serve(int index) {
+  const ArenaPlan::Slot& slot = plan_.slots()[index];
+  turns_[index] = Turn::kServed;
+  is_live_[index] = 1;
+  is_shared_[index] = 0;
+  live_at_[slot.site] = index;
+  live_ += slot.end - slot.offset;
+  ++counts_.planned;
+  counts_.planned_bytes += Count(slot.size);
+  return base_ + slot.offset;
+}
+
+bool PlannedArena::Free(void* block, absl::Span<const int> others) {
+  const auto site = site_at_.find(block);
+  if (site == site_at_.end()) return false;
+  const int index = std::exchange(live_at_[site->second], -1);
+  if (index < 0) return false;
+  is_live_[index] = 0;
+  if (is_late_[index]) {
+    is_late_[index] = 0;
+    late_.erase(std::find(late_.begin(), late_.end(), index));
+  }
+  const ArenaPlan::Slot& slot = plan_.slots()[index];
+  live_ -= slot.end - slot.offset;
+  is_shared_[index] = others.empty() ? 0 : 1;
+  if (order_ != nullptr && (slot.is_awaited || !others.empty())) {
+    NoteEnd(index, others);
+  }
+  return true;
+}
+
+void PlannedArena::NoteEnd(int slot, absl::Span<const int> others) {
+  absl::InlinedVector<int, 4> streams = {plan_.slots()[slot].stream};
+  streams.insert(streams.end(), others.begin(), others.end());
+  ends_[slot].clear();
+  for (const int stream : streams) {
+    auto mark = order_->Mark(stream);
+    if (!mark.ok()) {
+      turns_[slot] = Turn::kNotServed;
+      return;
+    }
+    ends_[slot].push_back(*std::move(mark));
+  }
+}
+
+std::vector<const ArenaPlan::Slot*> PlannedArena::Live() const {
+  std::vector<const ArenaPlan::Slot*> live;
+  for (const int index : live_at_) {
+    if (index >= 0) live.push_back(&plan_.slots()[index]);
+  }
+  return live;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,130 @@
+// `PlannedArena` serves the requests of a step from the addresses that a plan
+// chose, and never two live blocks from the same ones.
+//
+// Requests come as they come: the program is not bound to the plan. A request
+// is taken for the next one of the plan if it has its size and stream, or for
+// one of the few behind that, which are then *skipped*. It is served from its
+// slot if nothing is live there. Anything else is left to others, and counted.
+//
+// That nothing is live at a slot is known without looking at all blocks. Each
+// slot that comes up, served or not, is asked which of those that precede it
+// are live; they are *late* from then on, until they are freed. So what is live
+// at a slot's addresses is a preceding slot, or late. Late ones are looked
+// through one by one, and where there are more than a few of them nothing is
+// planned.
+//
+// Memory of one stream is used by another only behind what the first has queued
+// (StreamOrder). Where every request is as planned, its calls are those that
+// the plan's own changes of stream take, and with one stream there are none.
+//
+// Not thread-safe. Constant time, but for late blocks and skipped requests.
+#ifndef EBBTIDE_ALLOCATOR_ARENA_PLANNED_ARENA_H_
+#define EBBTIDE_ALLOCATOR_ARENA_PLANNED_ARENA_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "allocator/arena/arena_plan.h"
+#include "allocator/arena/page_system.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+// What became of a request.
+struct ArenaVerdict {
+  enum class What {
+    kPlanned,     // it has its slot
+    kUnplaced,    // expected, and left to others by the plan
+    kBeyond,      // all of the plan had come
+    kUnexpected,  // it is not among the next of the plan
+    kOccupied,    // its slot has something live, or unordered
+    kUnbacked,    // its slot has no memory yet; it may be asked for again
+  };
+  What what = What::kPlanned;
+  int slot = 0;  // where the plan was; with kUnplaced, the request's own
+};
+
+struct ArenaCounts {
+  int64_t planned = 0;  // requests served from their slots
+  int64_t planned_bytes = 0;
+  int64_t unplaced = 0;    // expected, and left to others by the plan
+  int64_t beyond = 0;      // that came when all of the plan had come
+  int64_t unexpected = 0;  // others that are not among the next of the plan
+  int64_t occupied = 0;    // whose slot has something live, or unordered
+  int64_t skipped = 0;     // of the plan, that did not come
+};
+
+// Maps physical memory behind [begin, end) of the plan's offsets. False where
+// there is none.
+class PlanBacking {
+ public:
+  virtual ~PlanBacking() = default;
+  virtual bool Back(int64_t begin, int64_t end) = 0;
+};
+
+class PlannedArena {
+ public:
+  // The plan's offsets count from `base`. `order` and `backing` outlive this;
+  // they may be nullptr where all requests are of one stream, and where all
+  // memory is there.
+  PlannedArena(ArenaPlan plan, char* base, StreamOrder* order,
+               PlanBacking* backing = nullptr);
+  PlannedArena(const PlannedArena&) = delete;
+  PlannedArena& operator=(const PlannedArena&) = delete;
+
+  // The phase begins: what was planned of those before it and has not come is
+  // skipped. A phase that is not behind the current one begins another step.
+  void BeginPhase(int phase);
+
+  // A block of `size` bytes (positive) for work on the stream; nullptr where
+  // the plan has no place for it now.
+  void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr);
+
+  // `others`: streams besides its own whose work so far uses the block. False,
+  // and nothing is done, where no block of this arena begins there.
+  bool Free(void* block, absl::Span<const int> others = {});
+
+  // Live blocks by offset, ascending. O(sites of the plan).
+  std::vector<const ArenaPlan::Slot*> Live() const;
+  Bytes live() const { return Bytes{live_}; }
+  Bytes height() const { return plan_.height(); }
+  const ArenaCounts& counts() const { return counts_; }
+
+ private:
+  // How a slot came up last.
+  enum class Turn : char { kNever, kServed, kNotServed };
+  using Marks = absl::InlinedVector<StreamMark, 1>;
+
+  int Match(Bytes size, int stream) const;
+  void SkipTo(int slot);
+  bool ComeUp(int slot);
+  void MarkLate(int slot);
+  bool MeetsLate(const ArenaPlan::Slot& slot) const;
+  bool RunsBehindPreceding(const ArenaPlan::Slot& slot);
+  void NoteEnd(int slot, absl::Span<const int> others);
+  void* Serve(int slot);
+
+  const ArenaPlan plan_;
+  char* const base_;
+  StreamOrder* const order_;
+  PlanBacking* const backing_;
+  absl::flat_hash_map<const void*, int> site_at_;
+  int cursor_ = 0;
+  int phase_ = 0;
+  int64_t live_ = 0;             // bytes
+  std::vector<Turn> turns_;      // by slot
+  std::vector<char> is_live_;    // by slot
+  std::vector<int> live_at_;     // slot by site, or -1
+  std::vector<char> is_shared_;  // by slot: other streams used it, too
+  std::vector<char> is_late_;    // by slot
+  std::vector<int> late_;        // those
+  std::vector<Marks> ends_;      // by slot
+  ArenaCounts counts_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_ARENA_PLANNED_ARENA_H_

@@ -1,0 +1,135 @@
+// `StepArena` finds the step that repeats and has a page arena
+// (allocator/arena/page_arena.h) serve it from planned addresses.
+//
+//   kRecording       by demand; what steps ask for is traced
+//   kCounterfactual  by demand; a step repeats, and a plan that is laid out for
+//                    it is asked what it would have done. Where it is wrong and
+//                    steps repeat otherwise, or blocks live longer, it is laid
+//                    out anew for that.
+//   kServing         as planned, since that held for kCleanSteps in a row
+//   kOff             by demand, after kMostRetreats retreats in a row: kBadSteps
+//                    in a row were not as planned, or what was thought was not
+//                    what happened. Until a plan is not wanted for a step, which
+//                    is a new begin.
+//
+// Blocks that are alive when a plan begins stay where they are; they have a
+// place in it from their next request on.
+//
+// Thread-safe, but for BeginStep, which one thread calls at a time.
+#ifndef EBBTIDE_ALLOCATOR_ARENA_STEP_ARENA_H_
+#define EBBTIDE_ALLOCATOR_ARENA_STEP_ARENA_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "allocator/arena/page_arena.h"
+#include "allocator/arena/planned_arena.h"
+#include "allocator/arena/step_trace.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+class StepArena {
+ public:
+  enum class State { kRecording, kCounterfactual, kServing, kOff };
+  static constexpr int kCleanSteps = 3;
+  static constexpr int kBadSteps = 2;
+  // So many in a row; kForgiven steps as planned are a new begin.
+  static constexpr int kMostRetreats = 3;
+  static constexpr int kForgiven = 1000;
+
+  struct Facts {
+    State state = State::kRecording;
+    // Of the last layout; 0: there was none.
+    Bytes height{};
+    Bytes bound{};  // that no layout is below
+    // What the device had beside the plan when the second step began that it
+    // served: reserved bytes, and of these what was alive. Its owner's.
+    Bytes beside{};
+    Bytes beside_alive{};
+    int retreats = 0;
+    std::string reason;  // of the last retreat, or of kOff
+    PageArena::Facts pages;
+    // While it served: requests that were not as planned, by the op that made
+    // them, or by the one that the plan had there.
+    struct Mismatches {
+      int64_t requests = 0;
+      int64_t bytes = 0;
+    };
+    std::map<std::string, Mismatches> mismatches_by_op;
+  };
+  // More names are kOtherOps.
+  static constexpr size_t kMostNames = 64;
+  static constexpr char kOtherOps[] = "others";
+
+  // The op that this thread is in; empty where there is none. No lock of the
+  // arena's is held.
+  using NameOp = std::string (*)();
+
+  // `pages` outlives this. `name_op` may be nullptr.
+  explicit StepArena(PageArena* pages, NameOp name_op = nullptr)
+      : pages_(*pages), name_op_(name_op) {}
+  StepArena(const StepArena&) = delete;
+  StepArena& operator=(const StepArena&) = delete;
+
+  // A step ends and the next one begins. `is_wanted`: a plan is of use; a step
+  // without that is as good as one that is not as planned.
+  void BeginStep(bool is_wanted);
+
+  // As those of PageArena. `is_last`: there is nothing more to free for the
+  // request, which is served by demand, wherever the plan has it. If that needs
+  // the holes between the plan's blocks, the plan ends.
+  void* Allocate(Bytes size, int stream, bool is_last = false);
+  bool Free(void* block, absl::Span<const int> others);
+
+  bool IsServing() const { return state_ == State::kServing; }
+  Facts facts() const;
+
+ private:
+  std::string OpName() const { return name_op_ == nullptr ? "" : name_op_(); }
+  void* AllocateLast(Bytes size, int stream);
+  void NoteMismatch(int slot, Bytes size);
+  void Trace(const void* block, Bytes size, int stream);
+  void Judge(bool is_wanted);
+  void Record(bool is_wanted);
+  void Think();
+  void ThinkOf(std::vector<StepRequest> step);
+  void ForgetThought();
+  void TakeOver();
+  void TurnOff(std::string reason);
+  void Retry(bool is_retreat);
+
+  PageArena& pages_;
+  const NameOp name_op_;
+  std::atomic<State> state_ = State::kRecording;
+  std::atomic<bool> is_traced_ = false;
+
+  // Of BeginStep's thread.
+  ArenaCounts judged_;  // at the begin of the step
+  int clean_steps_ = 0;
+  int unclean_steps_ = 0;
+  int bad_steps_ = 0;
+  int64_t good_steps_ = 0;
+
+  // Never held while the page arena is called.
+  mutable std::mutex mutex_;
+  StepTrace trace_;
+  int in_a_row_ = 0;               // retreats
+  std::vector<StepRequest> step_;  // that repeats
+  std::unique_ptr<PlannedArena> thought_;
+  absl::flat_hash_map<const void*, void*> thought_of_;  // by real block
+  Facts facts_;
+};
+
+const char* NameOf(StepArena::State state);
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_ALLOCATOR_ARENA_STEP_ARENA_H_

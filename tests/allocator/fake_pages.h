@@ -1,0 +1,203 @@
+// Pages and streams of no device, and a checker of who uses which bytes that
+// knows no plan and no arena: all blocks are compared one by one, and streams
+// have vector clocks.
+#ifndef EBBTIDE_TESTS_ALLOCATOR_FAKE_PAGES_H_
+#define EBBTIDE_TESTS_ALLOCATOR_FAKE_PAGES_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "allocator/arena/page_system.h"
+#include "planner/units.h"
+
+namespace ebbtide {
+
+inline constexpr int64_t kFakePage = 4096;
+
+// How far each stream's work is known to be over.
+using StreamClock = std::vector<int64_t>;
+
+class FakePages final : public PageSystem, public StreamOrder {
+ public:
+  explicit FakePages(int streams = 1)
+      : known_(streams, StreamClock(streams, 0)), done_(streams, 0) {}
+
+  // Pages that may be mapped.
+  int64_t limit = int64_t{1} << 40;
+  // So many more calls succeed before one fails.
+  int64_t calls_until_failure = int64_t{1} << 40;
+  bool may_mark = true;
+
+  // PageSystem.
+  Bytes page() const override { return Bytes{kFakePage}; }
+  absl::StatusOr<char*> Reserve(Bytes) override {
+    if (Fails()) return Failure();
+    return Base();
+  }
+  int64_t Room() const override {
+    return std::max<int64_t>(0, limit - static_cast<int64_t>(mapped_.size()));
+  }
+  absl::StatusOr<uint64_t> Create() override {
+    if (Fails()) return Failure();
+    ++created_;
+    return next_++;
+  }
+  void Release(uint64_t) override { --created_; }
+  absl::Status Map(char* at, absl::Span<const uint64_t> pages) override {
+    if (Fails()) return Failure();
+    for (const uint64_t page : pages) {
+      if (!mapped_.emplace(at, page).second) Complain("a page is mapped twice");
+      at += kFakePage;
+    }
+    if (static_cast<int64_t>(mapped_.size()) > limit) {
+      Complain("more is mapped than may be");
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Unmap(char* at) override {
+    if (Fails()) return Failure();
+    for (const Use& live : live_) {
+      if (live.begin < at + kFakePage && at < live.end) {
+        Complain("a page is unmapped below a live block");
+      }
+    }
+    for (const Use& past : past_) {
+      const bool meets = past.begin < at + kFakePage && at < past.end;
+      if (meets && done_[past.stream] < past.until) {
+        Complain("a page is unmapped before the work is done that uses it");
+      }
+    }
+    if (mapped_.erase(at) == 0) Complain("what is unmapped was not mapped");
+    return absl::OkStatus();
+  }
+
+  // StreamOrder.
+  int streams() const override { return static_cast<int>(known_.size()); }
+  absl::StatusOr<StreamMark> Mark(int stream) override {
+    if (!may_mark || Fails()) return Failure();
+    return std::make_shared<const StreamClock>(known_[stream]);
+  }
+  absl::Status RunBehind(const StreamMark& mark, int stream) override {
+    if (Fails()) return Failure();
+    Join(&known_[stream], ClockOf(mark));
+    return absl::OkStatus();
+  }
+  // Every second one is.
+  bool IsOver(const StreamMark& mark) override {
+    if (++questions_ % 2 == 0) return false;
+    NoteDone(mark);
+    return true;
+  }
+  absl::Status Wait(const StreamMark& mark) override {
+    if (Fails()) return Failure();
+    NoteDone(mark);
+    return absl::OkStatus();
+  }
+
+  // The program has a block, and queues work of the stream with it.
+  void Take(void* block, int64_t size, int stream) {
+    auto* const begin = static_cast<char*>(block);
+    char* const end = begin + size;
+    for (char* page = Base() + (begin - Base()) / kFakePage * kFakePage;
+         page < end; page += kFakePage) {
+      if (!mapped_.contains(page)) Complain("a block has a page too few");
+    }
+    for (const Use& live : live_) {
+      if (live.begin < end && begin < live.end) Complain("live bytes overlap");
+    }
+    for (const Use& past : past_) {
+      const bool meets = past.begin < end && begin < past.end;
+      if (meets && known_[stream][past.stream] < past.until) {
+        Complain("bytes are used before another stream is done with them");
+      }
+    }
+    live_.push_back({begin, end, stream, 0});
+  }
+  // It frees the block; `others`: streams that queued work with it, too.
+  void Give(const void* begin, absl::Span<const int> others) {
+    const auto block =
+        std::find_if(live_.begin(), live_.end(),
+                     [&](const Use& live) { return live.begin == begin; });
+    block->until = ++known_[block->stream][block->stream];
+    past_.push_back(*block);
+    for (const int other : others) {
+      past_.push_back(*block);
+      past_.back().stream = other;
+      past_.back().until = ++known_[other][other];
+    }
+    live_.erase(block);
+  }
+  // Pages that no live block touches might be mapped anywhere.
+  int64_t PagesOfLive() const {
+    std::map<int64_t, bool> pages;
+    for (const Use& live : live_) {
+      for (int64_t i = (live.begin - Base()) / kFakePage;
+           i * kFakePage < live.end - Base(); ++i) {
+        pages[i] = true;
+      }
+    }
+    return static_cast<int64_t>(pages.size());
+  }
+
+  int64_t mapped() const { return static_cast<int64_t>(mapped_.size()); }
+  int64_t created() const { return created_; }
+  int64_t failures() const { return failures_; }
+  const std::string& problem() const { return problem_; }
+  static char* Base() { return reinterpret_cast<char*>(int64_t{1} << 40); }
+
+ private:
+  struct Use {
+    char* begin;
+    char* end;
+    int stream;
+    int64_t until;
+  };
+
+  static void Join(StreamClock* clock, const StreamClock& other) {
+    for (size_t s = 0; s < clock->size(); ++s) {
+      (*clock)[s] = std::max((*clock)[s], other[s]);
+    }
+  }
+  static const StreamClock& ClockOf(const StreamMark& mark) {
+    return *static_cast<const StreamClock*>(mark.get());
+  }
+  // Whatever is queued from now on runs behind it.
+  void NoteDone(const StreamMark& mark) {
+    Join(&done_, ClockOf(mark));
+    for (StreamClock& clock : known_) Join(&clock, ClockOf(mark));
+  }
+  void Complain(std::string problem) {
+    if (problem_.empty()) problem_ = std::move(problem);
+  }
+  bool Fails() {
+    if (calls_until_failure-- != 0) return false;
+    ++failures_;
+    return true;
+  }
+  static absl::Status Failure() {
+    return absl::UnavailableError("it was to fail");
+  }
+
+  std::vector<StreamClock> known_;
+  StreamClock done_;  // by the host
+  std::map<char*, uint64_t> mapped_;
+  std::vector<Use> live_;
+  std::vector<Use> past_;
+  uint64_t next_ = 1;
+  int64_t created_ = 0;
+  int64_t questions_ = 0;
+  int64_t failures_ = 0;
+  std::string problem_;
+};
+
+}  // namespace ebbtide
+
+#endif  // EBBTIDE_TESTS_ALLOCATOR_FAKE_PAGES_H_

@@ -1,0 +1,289 @@
+#include "allocator/arena/page_arena.h"
+
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/allocator/fake_pages.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+constexpr Bytes kAddresses{256 * kMiB};
+
+ArenaPlan PlanOf(std::vector<PlannedPhase> phases) {
+  auto plan = ArenaPlan::Make(phases);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *std::move(plan);
+}
+
+class PageArenaTest : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(arena_.Reserve(kAddresses).ok()); }
+  void TearDown() override {
+    EXPECT_EQ(pages_.problem(), "");
+    EXPECT_TRUE(arena_.Check());
+  }
+
+  void* Allocate(int64_t size, int stream = 0) {
+    void* const block = arena_.Allocate(Bytes{size}, stream);
+    if (block != nullptr) pages_.Take(block, size, stream);
+    return block;
+  }
+  void Free(void* block, std::vector<int> others = {}) {
+    pages_.Give(block, others);
+    EXPECT_TRUE(arena_.Free(block, others));
+  }
+
+  FakePages pages_{3};
+  PageArena arena_{&pages_, &pages_};
+};
+
+TEST_F(PageArenaTest, PagesAreMappedForABlockAndKeptForTheNextOne) {
+  void* const block = Allocate(3 * kFakePage);
+  EXPECT_EQ(pages_.mapped(), 3);
+  Free(block);
+  EXPECT_EQ(Allocate(2 * kFakePage), block);
+  EXPECT_EQ(Allocate(kFakePage), static_cast<char*>(block) + 2 * kFakePage);
+  EXPECT_EQ(pages_.mapped(), 3);
+}
+
+TEST_F(PageArenaTest, ABlockBeginsInThePageThatItsNeighbourEndsIn) {
+  void* const first = Allocate(kFakePage + 512);
+  EXPECT_EQ(Allocate(kFakePage), static_cast<char*>(first) + kFakePage + 512);
+  EXPECT_EQ(pages_.mapped(), 3);
+}
+
+TEST_F(PageArenaTest, FreePagesMoveWhereHolesAreTooSmall) {
+  pages_.limit = 8;
+  std::vector<void*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(kFakePage));
+  for (int i = 0; i < 8; i += 2) Free(blocks[i]);
+  EXPECT_NE(Allocate(4 * kFakePage), nullptr);
+  EXPECT_EQ(pages_.mapped(), 8);
+  EXPECT_EQ(arena_.facts().moves, 4);
+  EXPECT_EQ(Allocate(1), nullptr);
+}
+
+TEST_F(PageArenaTest, PagesOfSmallBlocksServeLargeOnes) {
+  pages_.limit = kMiB / kFakePage + 1;
+  std::vector<void*> small;
+  for (int64_t i = 0; i < kMiB / kFakePage; ++i) {
+    small.push_back(Allocate(kFakePage));
+  }
+  EXPECT_FALSE(arena_.FindsRoom(Bytes{kMiB}, 0));
+  for (void* block : small) Free(block);
+  EXPECT_TRUE(arena_.FindsRoom(Bytes{kMiB}, 0));
+  EXPECT_NE(Allocate(kMiB), nullptr);
+}
+
+TEST_F(PageArenaTest, AnotherStreamRunsBehindTheOneThatUsedTheBlock) {
+  pages_.limit = 2;
+  void* const block = Allocate(2 * kFakePage, 0);
+  Free(block);
+  EXPECT_EQ(Allocate(2 * kFakePage, 1), block);
+}
+
+TEST_F(PageArenaTest, PagesAreCreatedBeforeAStreamWaitsForAnother) {
+  void* const block = Allocate(2 * kFakePage, 0);
+  Free(block);
+  EXPECT_NE(Allocate(2 * kFakePage, 1), block);
+  EXPECT_EQ(pages_.mapped(), 4);
+}
+
+TEST_F(PageArenaTest, ABlockThatOtherStreamsUseIsReusedBehindThem) {
+  pages_.limit = 2;
+  void* const block = Allocate(2 * kFakePage, 0);
+  Free(block, {1, 2});
+  EXPECT_EQ(Allocate(2 * kFakePage, 0), block);
+}
+
+TEST_F(PageArenaTest, WhereStreamsCannotBeOrderedNothingIsGivenTwice) {
+  pages_.limit = 2;
+  void* const block = Allocate(2 * kFakePage, 0);
+  pages_.may_mark = false;
+  Free(block, {1});
+  EXPECT_EQ(Allocate(2 * kFakePage, 2), nullptr);
+  EXPECT_EQ(Allocate(kFakePage, 2), nullptr);
+  EXPECT_TRUE(arena_.Check());
+  pages_.may_mark = true;
+  EXPECT_EQ(Allocate(2 * kFakePage, 2), block);
+}
+
+TEST_F(PageArenaTest, FreePagesAreGivenBackAndNoOthers) {
+  void* const held = Allocate(kFakePage);
+  Free(Allocate(3 * kFakePage));
+  EXPECT_EQ(arena_.GiveBack(Bytes{1}, /*of_plan=*/true), Bytes{kFakePage});
+  EXPECT_EQ(arena_.GiveBack(kAddresses, /*of_plan=*/true),
+            Bytes{2 * kFakePage});
+  EXPECT_EQ(pages_.created(), 1);
+  Free(held);
+}
+
+TEST_F(PageArenaTest, PlannedAddressesGetTheirPagesWhenTheyAreAskedFor) {
+  ASSERT_TRUE(arena_.BeginPlan(
+      PlanOf({{{.size = Bytes{2 * kFakePage}, .offset = 0},
+               {.size = Bytes{kFakePage}, .offset = 2 * kFakePage}}})));
+  EXPECT_EQ(pages_.mapped(), 0);
+  void* const first = Allocate(2 * kFakePage);
+  EXPECT_EQ(pages_.mapped(), 2);
+  EXPECT_EQ(Allocate(kFakePage), static_cast<char*>(first) + 2 * kFakePage);
+  EXPECT_EQ(arena_.facts().planned, Bytes{3 * kFakePage});
+  EXPECT_EQ(arena_.facts().counts.planned, 2);
+}
+
+TEST_F(PageArenaTest, WhereThePlanHasNoPageYetTheRequestMayBeMadeAgain) {
+  pages_.limit = 2;
+  void* const held = Allocate(kFakePage);
+  ASSERT_TRUE(arena_.BeginPlan(
+      PlanOf({{{.size = Bytes{2 * kFakePage}, .offset = 0}}})));
+  ArenaVerdict verdict;
+  EXPECT_EQ(arena_.Allocate(Bytes{2 * kFakePage}, 0, &verdict), nullptr);
+  EXPECT_EQ(verdict.what, ArenaVerdict::What::kUnbacked);
+  Free(held);
+  EXPECT_NE(Allocate(2 * kFakePage), nullptr);
+  EXPECT_EQ(arena_.facts().counts.planned, 1);
+  EXPECT_EQ(arena_.facts().counts.skipped, 0);
+}
+
+TEST_F(PageArenaTest, UnplannedRequestsTakeIdlePagesOfThePlan) {
+  pages_.limit = 4;
+  ASSERT_TRUE(arena_.BeginPlan(
+      PlanOf({{{.size = Bytes{4 * kFakePage}, .offset = 0}}})));
+  Free(Allocate(4 * kFakePage));
+  void* const other = Allocate(3 * kFakePage);
+  EXPECT_NE(other, nullptr);
+  EXPECT_EQ(arena_.facts().planned, Bytes{kFakePage});
+  EXPECT_EQ(arena_.facts().elsewhere, 1);
+  Free(other);
+  arena_.BeginStep();
+  EXPECT_NE(Allocate(4 * kFakePage), nullptr);
+  EXPECT_EQ(arena_.facts().planned, Bytes{4 * kFakePage});
+}
+
+TEST_F(PageArenaTest, BlocksStayWhereTheyAreWhenThePlanEnds) {
+  ASSERT_TRUE(arena_.BeginPlan(
+      PlanOf({{{.size = Bytes{kFakePage}, .offset = 0},
+               {.size = Bytes{kFakePage}, .offset = kFakePage},
+               {.size = Bytes{kFakePage}, .offset = 2 * kFakePage}}})));
+  void* const first = Allocate(kFakePage);
+  void* const second = Allocate(kFakePage);
+  void* const third = Allocate(kFakePage);
+  Free(second);
+  arena_.EndPlan();
+  EXPECT_TRUE(arena_.Check());
+  pages_.limit = 3;
+  EXPECT_NE(Allocate(kFakePage), nullptr);
+  Free(third);
+  Free(first);
+}
+
+TEST_F(PageArenaTest, AtLastSmallBlocksLieAmongLargeOnes) {
+  pages_.limit = kMiB / kFakePage + 1;
+  void* const large = Allocate(kMiB + 512);
+  EXPECT_EQ(Allocate(kFakePage - 512), nullptr);
+  void* const small = arena_.AllocateAnywhere(Bytes{kFakePage - 512}, 0);
+  EXPECT_EQ(small, static_cast<char*>(large) + kMiB + 512);
+  EXPECT_TRUE(arena_.Free(small));
+}
+
+// Blocks of all sizes come and go on three streams below a small limit. The
+// oracle: a request whose bytes fit into the pages that no live block touches
+// is served.
+TEST_F(PageArenaTest, AnyRequestThatFitsIntoFreePagesIsServed) {
+  for (int seed = 0; seed < 60; ++seed) {
+    FakePages pages(3);
+    PageArena arena(&pages, &pages);
+    ASSERT_TRUE(arena.Reserve(Bytes{64 * kMiB}).ok());
+    std::mt19937 random(seed);
+    pages.limit = 4 + random() % 60;
+    std::vector<std::pair<void*, int64_t>> blocks;
+    for (int round = 0; round < 300; ++round) {
+      if (random() % 2 == 0 && !blocks.empty()) {
+        std::swap(blocks[random() % blocks.size()], blocks.back());
+        std::vector<int> others;
+        if (random() % 4 == 0) others.push_back(random() % 3);
+        pages.Give(blocks.back().first, others);
+        EXPECT_TRUE(arena.Free(blocks.back().first, others));
+        blocks.pop_back();
+        continue;
+      }
+      const int64_t size = 1 + random() % ((1 + random() % 8) * kFakePage);
+      const int stream = random() % 3;
+      const int64_t free = pages.limit - pages.PagesOfLive();
+      const bool finds_room = arena.FindsRoom(Bytes{size}, stream);
+      void* const block = arena.Allocate(Bytes{size}, stream);
+      EXPECT_EQ(finds_room, block != nullptr);
+      if (block == nullptr) {
+        EXPECT_LT(free * kFakePage, size) << "seed " << seed;
+        continue;
+      }
+      pages.Take(block, size, stream);
+      blocks.emplace_back(block, size);
+    }
+    EXPECT_EQ(pages.problem(), "") << "seed " << seed;
+    EXPECT_TRUE(arena.Check()) << "seed " << seed;
+  }
+}
+
+// Every call fails once, at every position.
+TEST_F(PageArenaTest, WhicheverCallFailsNothingIsLostOrLeftBehind) {
+  const ArenaPlan plan =
+      PlanOf({{{.size = Bytes{2 * kFakePage}, .stream = 0, .offset = 0},
+               {.size = Bytes{kFakePage}, .stream = 1, .offset = 0},
+               {.size = Bytes{3 * kFakePage}, .stream = 0, .offset = 8192}}});
+  bool is_over = false;
+  for (int64_t call = 0; !is_over; ++call) {
+    FakePages pages(2);
+    pages.limit = 6;
+    PageArena arena(&pages, &pages);
+    ASSERT_TRUE(arena.Reserve(Bytes{kMiB}).ok());
+    pages.calls_until_failure = call;
+    std::vector<void*> held;
+    const auto ask = [&](int64_t count, int stream) {
+      void* const block = arena.Allocate(Bytes{count * kFakePage}, stream);
+      if (block == nullptr) return;
+      pages.Take(block, count * kFakePage, stream);
+      held.push_back(block);
+    };
+    const auto free = [&](size_t index, std::vector<int> others) {
+      if (index >= held.size()) return;
+      pages.Give(held[index], others);
+      EXPECT_TRUE(arena.Free(held[index], others));
+      held.erase(held.begin() + static_cast<int64_t>(index));
+    };
+    ask(1, 0);
+    ask(1, 0);
+    ask(2, 1);
+    free(0, {1});
+    ask(3, 1);
+    EXPECT_TRUE(arena.Check()) << call;
+    free(1, {});
+    free(0, {0});
+    arena.BeginPlan(plan);
+    for (int step = 0; step < 2; ++step) {
+      arena.BeginStep();
+      ask(2, 0);
+      free(held.size() - 1, {});
+      ask(1, 1);
+      ask(3, 0);
+      EXPECT_TRUE(arena.Check()) << call;
+      while (!held.empty()) free(0, {1});
+    }
+    arena.EndPlan();
+    EXPECT_TRUE(arena.Check()) << call;
+    EXPECT_EQ(pages.problem(), "") << call;
+    arena.GiveBack(Bytes{kMiB}, /*of_plan=*/true);
+    if (pages.failures() == 0) {
+      EXPECT_EQ(pages.created(), 0) << call;
+    }
+    EXPECT_EQ(pages.created(), pages.mapped()) << call;
+    is_over = pages.failures() == 0;
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide
