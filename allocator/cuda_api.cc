@@ -149,17 +149,7 @@ absl::Status CudaStatus(const CudaApi& api, cudaError_t result,
                                    api.get_error_string(result)));
 }
 
-CudaScope::CudaScope(const CudaApi& api, std::optional<int> device)
-    : api_(api) {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  status_ = CudaStatus(api, api.thread_exchange_stream_capture_mode(&mode),
-                       "cudaThreadExchangeStreamCaptureMode");
-  if (!status_.ok()) return;
-  mode_before_ = mode;
-  if (device) Enter(*device);
-}
-
-void CudaScope::Enter(int device) {
+CudaDeviceScope::CudaDeviceScope(const CudaApi& api, int device) : api_(api) {
   int before = 0;
   status_ = CudaStatus(api_, api_.get_device(&before), "cudaGetDevice");
   if (!status_.ok() || before == device) return;
@@ -168,16 +158,30 @@ void CudaScope::Enter(int device) {
 }
 
 // What fails here has no one to be told to; the next call will say it again.
+CudaDeviceScope::~CudaDeviceScope() {
+  if (!device_before_) return;
+  CudaStatus(api_, api_.set_device(*device_before_), "cudaSetDevice")
+      .IgnoreError();
+}
+
+CudaScope::CudaScope(const CudaApi& api, std::optional<int> device)
+    : api_(api) {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  status_ = CudaStatus(api, api.thread_exchange_stream_capture_mode(&mode),
+                       "cudaThreadExchangeStreamCaptureMode");
+  if (!status_.ok()) return;
+  mode_before_ = mode;
+  if (!device) return;
+  device_.emplace(api, *device);
+  status_ = device_->status();
+}
+
 CudaScope::~CudaScope() {
-  if (device_before_) {
-    CudaStatus(api_, api_.set_device(*device_before_), "cudaSetDevice")
-        .IgnoreError();
-  }
-  if (mode_before_) {
-    CudaStatus(api_, api_.thread_exchange_stream_capture_mode(&*mode_before_),
-               "cudaThreadExchangeStreamCaptureMode")
-        .IgnoreError();
-  }
+  device_.reset();
+  if (!mode_before_) return;
+  CudaStatus(api_, api_.thread_exchange_stream_capture_mode(&*mode_before_),
+             "cudaThreadExchangeStreamCaptureMode")
+      .IgnoreError();
 }
 
 std::optional<int> HostNodeOf(const CudaApi& api, int device) {

@@ -75,14 +75,32 @@ struct CudaApi {
 absl::Status CudaStatus(const CudaApi& api, cudaError_t result,
                         const char* call);
 
-// For as long as it lives, calls of this thread go to `device` (where one is
-// named) and do not end a stream capture that runs elsewhere: under the global
-// mode, which is PyTorch's, queries, registrations and host waits of any thread
-// would make it fail. On streams that are being captured they still must not be
-// made.
+// For as long as it lives, calls of this thread go to `device`.
 //
 // A thread whose current device is another one gets it back, which gives that
 // device a context if it had none yet; callers avoid it where they can.
+class CudaDeviceScope {
+ public:
+  CudaDeviceScope(const CudaApi& api, int device);
+  ~CudaDeviceScope();
+  CudaDeviceScope(const CudaDeviceScope&) = delete;
+  CudaDeviceScope& operator=(const CudaDeviceScope&) = delete;
+
+  // An error: nothing is certain about where calls go.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const CudaApi& api_;
+  std::optional<int> device_before_;
+  absl::Status status_;
+};
+
+// For as long as it lives, calls of this thread do not end a stream capture
+// that runs elsewhere, and go to `device` where one is named. Under the global
+// mode, which is PyTorch's, memory requests, queries, registrations and host
+// waits of any thread would make the capture fail; events that are recorded,
+// waited for by streams or measured, and copies do not, and need no such scope.
+// On streams that are being captured none of them must be made.
 class CudaScope {
  public:
   explicit CudaScope(const CudaApi& api, std::optional<int> device = {});
@@ -90,15 +108,13 @@ class CudaScope {
   CudaScope(const CudaScope&) = delete;
   CudaScope& operator=(const CudaScope&) = delete;
 
-  // An error: nothing is certain about where calls go.
+  // As CudaDeviceScope.
   const absl::Status& status() const { return status_; }
 
  private:
-  void Enter(int device);
-
   const CudaApi& api_;
   std::optional<cudaStreamCaptureMode> mode_before_;
-  std::optional<int> device_before_;
+  std::optional<CudaDeviceScope> device_;
   absl::Status status_;
 };
 

@@ -6,23 +6,21 @@ namespace ebbtide {
 
 absl::StatusOr<std::optional<double>> CudaClock::SecondsOf(
     const std::shared_ptr<const CudaEvent>& event) {
-  const CudaApi& api = event->api();
-  const cudaError_t reached = event->Query();
-  if (reached == cudaErrorNotReady) return std::nullopt;
-  if (reached != cudaSuccess) return CudaStatus(api, reached, "cudaEventQuery");
   Anchor from;
   {
+    std::lock_guard lock(mutex_);
+    from = anchor_;
+  }
+  if (from.event == nullptr) {
+    const auto reached = event->MillisecondsUntil(*event);
+    if (!reached.ok() || !*reached) return reached;
     std::lock_guard lock(mutex_);
     if (anchor_.event == nullptr) anchor_.event = event;
     from = anchor_;
   }
-  float milliseconds = 0;
-  const absl::Status known = CudaStatus(
-      api,
-      api.event_elapsed_time(&milliseconds, from.event->get(), event->get()),
-      "cudaEventElapsedTime");
-  if (!known.ok()) return known;
-  const double at = from.at + double{milliseconds} * 1e-3;
+  const auto elapsed = from.event->MillisecondsUntil(*event);
+  if (!elapsed.ok() || !*elapsed) return elapsed;
+  const double at = from.at + **elapsed * 1e-3;
   std::lock_guard lock(mutex_);
   if (at > anchor_.at) anchor_ = {event, at};
   return at;

@@ -27,6 +27,8 @@ class CudaCopy {
 
   // Asks the driver; never blocks. Once not pending, it stays what it is.
   State state() const;
+  // Without asking: state() has said so before.
+  bool was_seen_done() const { return result_ == cudaSuccess; }
   // Blocks until it is not pending. Unavailable if it has failed.
   absl::Status Wait() const;
   // OK unless it was seen to have failed.

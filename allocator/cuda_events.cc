@@ -49,6 +49,18 @@ cudaError_t CudaEvent::Query() const {
   return result;
 }
 
+absl::StatusOr<std::optional<double>> CudaEvent::MillisecondsUntil(
+    const CudaEvent& later) const {
+  const CudaApi& api = pool_->api();
+  float milliseconds = 0;
+  const cudaError_t result =
+      api.event_elapsed_time(&milliseconds, event_, later.event_);
+  const absl::Status known = CudaStatus(api, result, "cudaEventElapsedTime");
+  if (result == cudaErrorNotReady) return std::nullopt;
+  if (!known.ok()) return known;
+  return double{milliseconds};
+}
+
 cudaError_t CudaEvent::Wait() const {
   const CudaApi& api = pool_->api();
   const cudaError_t result = api.event_synchronize(event_);

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,10 @@ class CudaEvent {
   // cudaSuccess, cudaErrorNotReady, or why nobody knows. Never blocks. An event
   // that was never recorded is ready.
   cudaError_t Query() const;
+  // From this event to `later`, both for timing; nullopt: one has not happened
+  // yet. Never blocks.
+  absl::StatusOr<std::optional<double>> MillisecondsUntil(
+      const CudaEvent& later) const;
   // cudaSuccess or why nobody knows. Blocks without using the processor.
   cudaError_t Wait() const;
   const CudaApi& api() const;

@@ -144,7 +144,7 @@ absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Start(
     const Request& request) {
   absl::Status status = Check(request);
   if (!status.ok()) return status;
-  const CudaScope scope(api_, device_);
+  const CudaDeviceScope scope(api_, device_);
   if (!scope.status().ok()) return scope.status();
   Poll();
   auto done = events_->Take(CudaEvent::Use::kOrder);
@@ -159,6 +159,7 @@ absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Start(
   status = Copy(request, copy->done());
   if (!status.ok()) {
     // Parts of it may be under way, in memory that the caller may now reuse.
+    const CudaScope waits(api_);
     const absl::Status ended = CudaStatus(
         api_, api_.stream_synchronize(lane.stream), "cudaStreamSynchronize");
     if (ended.ok()) return status;
@@ -230,8 +231,8 @@ absl::Status CudaLanes::CopyParts(const Request& request) {
 
 absl::Status CudaLanes::OrderAfter(cudaStream_t stream, const CudaCopy& copy) {
   if (InChild()) return NoDevice();
-  if (copy.state() == CudaCopy::State::kDone) return absl::OkStatus();
-  const CudaScope scope(api_, device_);
+  if (copy.was_seen_done()) return absl::OkStatus();
+  const CudaDeviceScope scope(api_, device_);
   if (!scope.status().ok()) return scope.status();
   const absl::Status ordered = copy.done().OrderBefore(stream);
   return ordered.ok() ? copy.Failure() : ordered;
@@ -257,39 +258,29 @@ void CudaLanes::WaitForAll() {
   Poll();
 }
 
-absl::StatusOr<bool> CudaLanes::IsCapturing(cudaStream_t stream) const {
-  if (InChild()) return NoDevice();
-  const CudaScope scope(api_, device_);
-  if (!scope.status().ok()) return scope.status();
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  const cudaError_t result = api_.stream_is_capturing(stream, &capture);
-  const absl::Status status = CudaStatus(api_, result, "cudaStreamIsCapturing");
-  // The default stream, which a capture elsewhere forbids to use.
-  if (result == cudaErrorStreamCaptureImplicit) return true;
-  if (!status.ok()) return status;
-  return capture != cudaStreamCaptureStatusNone;
-}
-
 void CudaLanes::Poll() {
   if (InChild()) return;
-  const CudaScope scope(api_);
-  for (const CopyWay way : kWays) Retire(way);
+  bool has_ended = false;
+  for (const CopyWay way : kWays) has_ended |= Retire(way);
+  if (!has_ended) return;
   ReleaseKept();
   meter_.Poll();
 }
 
 // A lane's copies end in order, so that one look is enough while none has.
-void CudaLanes::Retire(CopyWay way) {
+bool CudaLanes::Retire(CopyWay way) {
   Lane& lane = LaneOf(way);
+  bool has_ended = false;
   while (true) {
     std::shared_ptr<CudaCopy> oldest;
     {
       std::lock_guard lock(mutex_);
-      if (lane.pending.empty()) return;
+      if (lane.pending.empty()) return has_ended;
       oldest = lane.pending.front();
     }
     const CudaCopy::State state = oldest->state();
-    if (state == CudaCopy::State::kPending) return;
+    if (state == CudaCopy::State::kPending) return has_ended;
+    has_ended = true;
     std::lock_guard lock(mutex_);
     // Another thread may have done it.
     if (lane.pending.empty() || lane.pending.front() != oldest) continue;

@@ -11,9 +11,9 @@
 // to put in order. No lock is held while CUDA is called. Call it with the
 // device current where that can be had (see CudaScope). Streams that the
 // program gives are of this device; 0 is its default stream. They must not be
-// under capture: see IsCapturing. A child of fork has no device: there, what
-// can fail fails, and what cannot does nothing; copies that had not been seen
-// to end must not be asked.
+// under capture. A child of fork has no device: there, what can fail fails, and
+// what cannot does nothing; copies that had not been seen to end must not be
+// asked.
 #ifndef EBBTIDE_ALLOCATOR_CUDA_LANES_H_
 #define EBBTIDE_ALLOCATOR_CUDA_LANES_H_
 
@@ -89,8 +89,6 @@ class CudaLanes {
   // The host waits for all copies given so far; those that fail are no error.
   void WaitForAll();
 
-  absl::StatusOr<bool> IsCapturing(cudaStream_t stream) const;
-
   // Looks which copies have ended. The calls above that start something do it,
   // too. Never blocks.
   void Poll();
@@ -133,7 +131,7 @@ class CudaLanes {
   Copies TouchingOnOther(const Request& request) const;
   absl::Status Copy(const Request& request, const CudaEvent& done);
   absl::Status CopyParts(const Request& request);
-  void Retire(CopyWay way);
+  bool Retire(CopyWay way);  // whether one has ended
   bool IsTouched(Extent extent) const;
   void ReleaseKept();
 

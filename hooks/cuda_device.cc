@@ -159,7 +159,7 @@ void CudaDevice::SeeFree(const c10::Storage& storage) {
 
 void CudaDevice::Copy(void* to, const void* from, size_t bytes,
                       cudaMemcpyKind kind, const c10::Stream& stream) {
-  const CudaScope scope(api_, stream.device_index());
+  const CudaDeviceScope scope(api_, stream.device_index());
   CheckCall(
       api_,
       CudaStatus(api_, api_.memcpy_async(to, from, bytes, kind, Native(stream)),
@@ -225,7 +225,7 @@ c10::Stream CudaDevice::CurrentStream(int index) {
 
 void CudaDevice::Order(const c10::Stream& before, const c10::Stream& after) {
   if (before == after) return;
-  const CudaScope scope(api_, before.device_index());
+  const CudaDeviceScope scope(api_, before.device_index());
   auto event = events_[before.device_index()]->Take(CudaEvent::Use::kOrder);
   CheckCall(api_, event.status());
   CheckCall(api_, event->Record(Native(before)));
@@ -245,7 +245,7 @@ bool CudaDevice::IsUsed() {
 std::shared_ptr<const TimeMark> CudaDevice::MarkTime(int index) {
   if (!IsUsed()) return nullptr;
   const c10::Stream stream = CurrentStream(index);
-  const CudaScope scope(api_, index);
+  const CudaDeviceScope scope(api_, index);
   auto event = events_[index]->Take(CudaEvent::Use::kTiming);
   if (!event.ok()) return nullptr;
   auto mark = std::make_shared<const EventMark>(*std::move(event));
@@ -258,21 +258,19 @@ std::optional<double> CudaDevice::NanosecondsBetween(const TimeMark& begin,
                                                      bool wait) {
   const CudaEvent& from = static_cast<const EventMark&>(begin).event;
   const CudaEvent& to = static_cast<const EventMark&>(end).event;
+  // It says by itself that one of them has not been reached.
+  const auto elapsed = from.MillisecondsUntil(to);
+  if (elapsed.ok() && *elapsed) return **elapsed * 1e6;
+  if (!elapsed.ok() || !wait) return std::nullopt;
   const CudaScope scope(api_);
-  const cudaError_t reached = wait ? to.Wait() : to.Query();
-  if (reached != cudaSuccess) return std::nullopt;
-  float milliseconds = 0;
-  const absl::Status known = CudaStatus(
-      api_, api_.event_elapsed_time(&milliseconds, from.get(), to.get()),
-      "cudaEventElapsedTime");
-  if (!known.ok()) return std::nullopt;
-  return double{milliseconds} * 1e6;
+  if (to.Wait() != cudaSuccess) return std::nullopt;
+  const auto waited = from.MillisecondsUntil(to);
+  return waited.ok() && *waited ? std::optional(**waited * 1e6) : std::nullopt;
 }
 
 absl::StatusOr<std::optional<HostTimes>> CudaDevice::HostTimesBetween(
     int index, const std::shared_ptr<const TimeMark>& begin,
     const std::shared_ptr<const TimeMark>& end) {
-  const CudaScope scope(api_);
   CudaClock& clock = *clocks_[index];
   const auto ended = clock.SecondsOf(EventOf(end));
   if (!ended.ok()) return ended.status();

@@ -315,19 +315,7 @@ TEST_F(CudaLanesTest, ACaptureElsewhereIsLeftAlone) {
   EXPECT_TRUE(lanes_->Wait(*out).ok());
   lanes_->WaitForAll();
   EXPECT_GT(lanes_->Bandwidth(CopyWay::kOut), 0);
-  EXPECT_TRUE(*lanes_->IsCapturing(nullptr));
   TearDown();
-}
-
-TEST_F(CudaLanesTest, AStreamUnderCaptureIsSeen) {
-  EXPECT_FALSE(*lanes_->IsCapturing(program_));
-  cuda_.SetCapturing(program_, true);
-  EXPECT_TRUE(*lanes_->IsCapturing(program_));
-  EXPECT_FALSE(*lanes_->IsCapturing(nullptr));
-  // The first two calls are those of the scope.
-  cuda_.FailCall(cuda_.calls() + 2, cudaErrorUnknown);
-  EXPECT_EQ(lanes_->IsCapturing(program_).status().code(),
-            absl::StatusCode::kUnavailable);
 }
 
 TEST_F(CudaLanesTest, NoLockIsHeldWhileCudaIsCalled) {

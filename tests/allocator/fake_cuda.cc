@@ -59,10 +59,6 @@ void FakeCuda::Launch(cudaStream_t stream, const std::function<void()>& kernel,
                               }});
 }
 
-void FakeCuda::SetCapturing(cudaStream_t stream, bool capturing) {
-  At(stream).capturing = capturing;
-}
-
 void FakeCuda::Hold(cudaStream_t stream, bool held) {
   std::lock_guard lock(mutex_);
   At(stream).held = held;

@@ -37,7 +37,6 @@ class FakeCuda {
   cudaStream_t NewStream(int device = 0);
   void Launch(cudaStream_t stream, const std::function<void()>& kernel,
               double seconds = 0);
-  void SetCapturing(cudaStream_t stream, bool capturing);
 
   // The streams made through the API, in order.
   cudaStream_t Made(size_t index) const { return made_.at(index); }
@@ -99,7 +98,6 @@ class FakeCuda {
   struct Stream {
     int device = 0;
     bool held = false;
-    bool capturing = false;
     bool destroyed = false;
     double now = 0;
     std::deque<Operation> queue;

@@ -97,7 +97,6 @@ struct FakeCalls {
     if (const cudaError_t e = Fake().Enter("cudaStreamWaitEvent")) return e;
     const Lock lock(Fake().mutex_);
     Stream& waits = Fake().At(stream);
-    EXPECT_FALSE(waits.capturing);
     const Event& found = *Fake().Find(event);
     EXPECT_NE(found.flags & cudaEventDisableTiming, 0u) << "it waits longer";
     const auto record = found.record;
@@ -115,17 +114,6 @@ struct FakeCalls {
     Fake().At(stream).queue.push_back(
         {nullptr, [record](Stream&) { record->done = true; }});
     return Fake().RunUntil(*record) ? cudaSuccess : Fail(cudaErrorUnknown);
-  }
-  static cudaError_t StreamIsCapturing(cudaStream_t stream,
-                                       cudaStreamCaptureStatus* status) {
-    if (const cudaError_t e = Fake().Enter("cudaStreamIsCapturing")) return e;
-    const Lock lock(Fake().mutex_);
-    if (stream == nullptr && Fake().captures_elsewhere) {
-      return Fail(cudaErrorStreamCaptureImplicit);
-    }
-    *status = Fake().At(stream).capturing ? cudaStreamCaptureStatusActive
-                                          : cudaStreamCaptureStatusNone;
-    return cudaSuccess;
   }
   static cudaError_t ExchangeCaptureMode(cudaStreamCaptureMode* mode) {
     if (const cudaError_t e =
@@ -162,7 +150,6 @@ struct FakeCalls {
     Event* const found = Fake().Find(event);
     Stream& at = Fake().At(stream);
     EXPECT_EQ(found->device, at.device) << "an event of another device";
-    EXPECT_FALSE(at.capturing);
     auto record = std::make_shared<Record>();
     record->done = false;
     found->record = record;
@@ -251,7 +238,6 @@ CudaApi FakeCalls::Table() {
       .stream_destroy = StreamDestroy,
       .stream_wait_event = StreamWaitEvent,
       .stream_synchronize = StreamSynchronize,
-      .stream_is_capturing = StreamIsCapturing,
       .thread_exchange_stream_capture_mode = ExchangeCaptureMode,
       .event_create_with_flags = EventCreate,
       .event_destroy = EventDestroy,
