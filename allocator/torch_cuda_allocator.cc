@@ -462,6 +462,8 @@ void CudaAllocator::ObserveFree(c10::DataPtr* data) {
       data->compare_exchange_deleter(DeleterOf(data->get()), &DeleteObserved));
 }
 
+bool CudaAllocator::HasOpenPool() { return open_pools > 0; }
+
 DeviceBooks& CudaAllocator::Books(DeviceIndex device) {
   return BooksOf(device);
 }

@@ -94,6 +94,10 @@ class CudaAllocator {
 
   static DeviceBooks& Books(c10::DeviceIndex device);
 
+  // True while requests of some thread may go to a private pool, as they do
+  // while PyTorch captures a graph.
+  static bool HasOpenPool();
+
   // True if a request for so many bytes, of this thread and on its stream,
   // needs nothing to be evicted.
   static bool FindsRoom(c10::DeviceIndex device, Bytes size);

@@ -56,7 +56,6 @@ class CpuDevice final : public Device {
       const std::shared_ptr<const TimeMark>& /*end*/) override {
     return absl::FailedPreconditionError("nothing is queued on a CPU");
   }
-  bool IsCapturing() override { return false; }
 
   absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(
       const Settings& settings) override;

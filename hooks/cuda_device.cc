@@ -295,6 +295,8 @@ bool CudaDevice::AwaitAll() {
   }
 }
 
+bool CudaDevice::MayBeCapturing() const { return CudaAllocator::HasOpenPool(); }
+
 bool CudaDevice::IsCapturing() {
   if (!IsUsed()) return false;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

@@ -63,6 +63,7 @@ class CudaDevice final : public Device {
       const std::shared_ptr<const TimeMark>& end) override;
   bool AwaitAll() override;
   Profiler profiler() const override;
+  bool MayBeCapturing() const override;
   bool IsCapturing() override;
 
   absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(

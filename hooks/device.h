@@ -198,8 +198,10 @@ class Device {
   enum class Profiler { kNeverUsed, kAtRest, kActive };
   virtual Profiler profiler() const { return Profiler::kNeverUsed; }
   // Work on the current stream is being captured, not run: nothing may be
-  // queued there, and what is saved belongs to the capture.
-  virtual bool IsCapturing() = 0;
+  // queued there, and what is saved belongs to the capture. MayBeCapturing is
+  // what PyTorch's allocator has been told, without a question to the driver.
+  virtual bool MayBeCapturing() const { return false; }
+  virtual bool IsCapturing() { return false; }
 
   // The tier below, by the settings; nullptr where they forbid one.
   virtual absl::StatusOr<std::unique_ptr<HostTier>> OpenTier(

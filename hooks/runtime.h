@@ -262,7 +262,7 @@ class Runtime final : public TapeListener {
   void FillReport();
   std::string WhyNotBetter() const;
   void BeginWrites(Tape* tape, int op);
-  bool MayBeCapturing() const;
+  bool IsCapturing() const;
   int StorageToSave(Tape* tape, const at::Tensor& tensor) const;
   bool IsMoot(const Tape& tape, int op) const;
   bool IsToBeTried(const TapeOp& op) const;

@@ -17,14 +17,11 @@
 
 namespace ebbtide {
 
-// Whether that has to be asked for the save that comes. Of an op that is being
-// recorded it was; without a budget nothing is done at what PyTorch keeps.
-bool Runtime::MayBeCapturing() const {
-  if (!Device::Get().is_async()) return false;
-  if (!in_pair_ || in_backward_) return true;
-  const bool is_left_alone = !settings_.budget && steady_run_ != nullptr &&
-                             steady_run_->ExpectsNative(saves_);
-  return !is_left_alone && CurrentOp(tape_.get()) < 0;
+// Inside a pair the driver is asked only where PyTorch may be capturing.
+bool Runtime::IsCapturing() const {
+  Device& device = Device::Get();
+  if (!device.is_async()) return false;
+  return (!in_pair_ || device.MayBeCapturing()) && device.IsCapturing();
 }
 
 std::optional<int> Runtime::NextSave() {
@@ -37,7 +34,7 @@ std::optional<int> Runtime::NextSave() {
   const RuntimeLock lock;
   const Busy busy;
   if (is_new_child_) TrainInChild();
-  if (MayBeCapturing() && Device::Get().IsCapturing()) return std::nullopt;
+  if (IsCapturing()) return std::nullopt;
   if (state_ == State::kIdle) Wake();
   if (!IsManaging()) return std::nullopt;
   const bool was_recording = IsRecorderEnabled();

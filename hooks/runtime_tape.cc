@@ -115,9 +115,9 @@ bool NeedsPreimage(const TapeOp& op) {
 Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
   if (!IsManaging() || (state_ == State::kSteady && in_pair_)) return nullptr;
   if (in_pair_ && owner_.load() != std::this_thread::get_id()) return nullptr;
-  // Before the device is asked: an optimizer's ops come by here.
+  // Before the driver is asked: an optimizer's ops come by here.
   if (!in_pair_ && !may_begin()) return nullptr;
-  if (Device::Get().is_async() && Device::Get().IsCapturing()) return nullptr;
+  if (IsCapturing()) return nullptr;
   // Ops outside a graph task after a backward that never reported its end: an
   // exception has ended it.
   if (in_backward_) {

@@ -81,11 +81,6 @@ class SteadyRun {
            plan_->spills[next_spill_].before_save <= position;
   }
   const SteadyPlan::Spill& NextSpill() { return plan_->spills[next_spill_++]; }
-  // Whether the save at `position` is to be PyTorch's, should it be as planned.
-  bool ExpectsNative(int position) const {
-    return !diverged_ && position < static_cast<int>(plan_->saves.size()) &&
-           plan_->saves[position].storage < 0;
-  }
   bool diverged() const { return diverged_; }
   // Saves so far and, in backward, stages. Tape::kNoPlan once it has diverged.
   int instant() const { return diverged_ ? Tape::kNoPlan : instant_; }

@@ -164,7 +164,7 @@ void Weights::UseHere(Weight* weight, const c10::Storage& storage) {
   Device& device = Device::Get();
   const c10::Stream here = device.CurrentStream(Device::IndexOf(storage));
   if (!weight->stream) weight->stream = here;
-  if (device.IsCapturing()) weight->exposed = true;
+  if (device.MayBeCapturing() && device.IsCapturing()) weight->exposed = true;
   if (here == *weight->stream) return;
   weight->exposed = true;
   if (!weight->was_away || IsAway(storage)) return;
