@@ -31,8 +31,15 @@ bool QueuedTimes::End(What what, int index, int name) {
                               end);
   }
   spans_.push_back({what, index, std::move(begin_), end});
-  Poll();
   return true;
+}
+
+// It waits for the last one first, which is once for all of a stream.
+void QueuedTimes::Finish() {
+  if (spans_.empty()) return;
+  const Span& last = spans_.back();
+  Device::Get().NanosecondsBetween(*last.begin, *last.end, /*wait=*/true);
+  Take(/*wait=*/true);
 }
 
 void QueuedTimes::Take(bool wait) {
@@ -43,10 +50,12 @@ void QueuedTimes::Take(bool wait) {
     if (!nanoseconds) {
       if (!wait) return;  // the others come after it
     } else {
-      double& known = span.what == What::kOp
-                          ? tape_->ops[span.index].nanoseconds
-                          : tape_->stages[span.index].nanoseconds;
-      known = std::max(1.0, *nanoseconds);
+      const double known = std::max(1.0, *nanoseconds);
+      if (span.what == What::kOp) {
+        tape_->ops[span.index].NoteTime(known);
+      } else {
+        tape_->stages[span.index].NoteTime(known);
+      }
     }
     spans_.pop_front();
   }

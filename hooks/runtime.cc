@@ -171,7 +171,7 @@ void Runtime::BeginPair() {
   if (tape_ != nullptr && state_ != State::kSteady) tape->Reserve(*tape_);
   tape_ = std::move(tape);
   residency_.Add(tape_);
-  watch_.BeginPair(tape_.get(), WantsWork());
+  watch_.BeginPair(tape_.get(), WantsWork(), WantsMarks());
   TellCupti();
   in_backward_ = false;
   complete_ = false;
@@ -179,6 +179,7 @@ void Runtime::BeginPair() {
   saves_ = 0;
   foreign_saves_ = 0;
   steady_run_.reset();
+  expected_ = nullptr;
   if (state_ == State::kSteady) {
     steady_run_ = std::make_unique<SteadyRun>(steady_plan_);
     tape_->storages.reserve(steady_plan_->storages);
@@ -235,6 +236,7 @@ bool Runtime::Relieve(const Pressure& pressure) {
   const Busy busy;
   const WorkScope own = watch_.kernels().MarkOwn();
   was_relieved_ = true;
+  watch_.Poll();  // what is recomputed is chosen by its time
   if (state_ == State::kIdle) Wake();
   try {
     const bool relieved =

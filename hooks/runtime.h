@@ -263,6 +263,7 @@ class Runtime final : public TapeListener {
   std::string WhyNotBetter() const;
   void BeginWrites(Tape* tape, int op);
   bool IsCapturing() const;
+  bool WantsMarks() const;
   int StorageToSave(Tape* tape, const at::Tensor& tensor) const;
   bool IsMoot(const Tape& tape, int op) const;
   bool IsToBeTried(const TapeOp& op) const;
@@ -332,6 +333,8 @@ class Runtime final : public TapeListener {
   Recognition recognition_;  // of the open pair
   uint64_t followed_ = 0;    // signature that its plan, if any, is for
   double foreseen_ = 0;      // seconds of its step, by that plan
+  // The book of the plan that the open pair follows, for times of its ops.
+  const SignatureBook* expected_ = nullptr;
   std::shared_ptr<const TapePlan> followed_plan_;
   std::shared_ptr<const SteadyPlan> steady_plan_;  // of the last steady pair
   bool plans_may_spill_ = true;

@@ -107,6 +107,8 @@ bool Runtime::FollowPlanFor(uint64_t signature, int ops) {
       followed_plan_,
       candidate->proven ? PlanRun::Mode::kActive : PlanRun::Mode::kShadow,
       tape_, &residency_, &verifier_);
+  expected_ = book;
+  for (int op = 0; op < ops; ++op) book->EstimateTime(op, &tape_->ops[op]);
   plan_run_->CatchUp(ops);
   return true;
 }
@@ -115,6 +117,7 @@ bool Runtime::FollowPlanFor(uint64_t signature, int ops) {
 void Runtime::EndPlanRun() {
   if (plan_run_ == nullptr) return;
   const std::unique_ptr<PlanRun> run = std::move(plan_run_);
+  expected_ = nullptr;
   as_planned_ = complete_ && !run->diverged();
   if (run->refuted()) {
     ++report_.plans_refuted;

@@ -21,10 +21,6 @@ constexpr int kQuietPairsOfCache = 8;
 // Quiet pairs that it takes, for each other signature known, to believe that
 // none of them comes.
 constexpr int kPairsPerSignature = 2;
-// A signature is gone when it has stayed away so many times as long as ever, or
-// so many pairs where it came once.
-constexpr int kGoneAfter = 4;
-constexpr int kOnceOnly = 64;
 
 // Plans that were short of memory are made anew for less: by this part of the
 // budget, each time.
@@ -37,12 +33,6 @@ constexpr int kSteadyPairs = 63;
 // Part of the budget that stays free where a job rests on a device that refuses
 // memory.
 constexpr int kHeadroomPart = 32;
-
-bool MayComeAgain(const SignatureBook& book, int64_t pairs) {
-  const int64_t away = pairs - book.last_pair;
-  return away < (book.longest_gap > 0 ? kGoneAfter * book.longest_gap
-                                      : int64_t{kOnceOnly});
-}
 
 }  // namespace
 
@@ -308,7 +298,7 @@ bool Runtime::MayRest(Bytes peak) const {
   return std::none_of(books_.entries().begin(), books_.entries().end(),
                       [this](const auto& entry) {
                         const SignatureBook& book = entry.second;
-                        return book.was_short && MayComeAgain(book, pairs_);
+                        return book.was_short && book.MayComeAgain(pairs_);
                       });
 }
 

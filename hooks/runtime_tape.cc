@@ -252,6 +252,7 @@ void Runtime::OnOpEnd(Tape* tape, int index, at::TensorList outputs) {
 void Runtime::NoteOp(Tape* tape, int index, at::TensorList outputs) {
   TapeOp& op = tape->ops[index];
   watch_.EndOp(index);
+  if (expected_ != nullptr) expected_->EstimateTime(index, &op);
   tape->clock += op.nanoseconds;
   op.hash = tape->hash = HashOp(*tape, op);
   if (!op.foreign && !outputs.empty()) {

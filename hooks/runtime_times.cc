@@ -237,6 +237,20 @@ bool Runtime::WantsWork() const {
   return expected == nullptr || expected->windows < kWindows;
 }
 
+// Two marks for each op cost the host about as much as the op. So where there
+// is a budget, pairs are measured until all kinds that may come have been often
+// enough: which kind a pair is of shows too late to begin then.
+bool Runtime::WantsMarks() const {
+  constexpr int kEnough = 4;  // the first is a poor one
+  if (!settings_.budget || books_.size() == 0) return true;
+  return std::any_of(books_.entries().begin(), books_.entries().end(),
+                     [this](const auto& entry) {
+                       const SignatureBook& book = entry.second;
+                       return book.marked < kEnough &&
+                              book.MayComeAgain(pairs_);
+                     });
+}
+
 void Runtime::NoteWork() {
   if (!watch_.work()) return;
   StepWork work = *watch_.work();
@@ -260,18 +274,21 @@ void Runtime::KeepTimes(SignatureBook* book) {
   const bool known = !is_better && book->op_times.size() == tape_->ops.size() &&
                      book->stage_times.size() == tape_->stages.size();
   if (!known) {
+    book->marked = 0;
     book->op_times.assign(tape_->ops.size(), {});
     book->stage_times.assign(tape_->stages.size(), {});
   }
-  const auto keep = [&](double* measured, TimeSamples* times) {
-    if (!known || !is_worse) times->Add(*measured);
-    *measured = times->Least();
+  if (watch_.has_marks()) ++book->marked;
+  const auto keep = [&](TapeTime* time, TimeSamples* times) {
+    const bool counts = by_work || time->is_measured;
+    if (counts && (!known || !is_worse)) times->Add(time->nanoseconds);
+    if (!times->IsEmpty()) time->nanoseconds = times->Least();
   };
   for (size_t i = 0; i < book->op_times.size(); ++i) {
-    keep(&tape_->ops[i].nanoseconds, &book->op_times[i]);
+    keep(&tape_->ops[i], &book->op_times[i]);
   }
   for (size_t i = 0; i < book->stage_times.size(); ++i) {
-    keep(&tape_->stages[i].nanoseconds, &book->stage_times[i]);
+    keep(&tape_->stages[i], &book->stage_times[i]);
   }
 }
 

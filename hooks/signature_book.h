@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "hooks/tape.h"
 #include "planner/contest.h"
 #include "planner/time_spread.h"
 
@@ -47,6 +48,7 @@ struct SignatureBook {
   // from such a pair to the next without what ebbtide did in them; nanoseconds.
   std::vector<TimeSamples> op_times;
   std::vector<TimeSamples> stage_times;
+  int marked = 0;  // pairs in which the times were measured
   // Without a budget, for pairs that are not recorded.
   std::shared_ptr<const SteadyPlan> keeping;
   int windows = 0;  // pairs whose times are those of the device's work; then
@@ -70,6 +72,20 @@ struct SignatureBook {
 
   bool floor_told = false;
   bool failure_told = false;
+
+  // It has stayed away, by that pair of the run, no longer than four times as
+  // long as ever, or than 64 pairs where it came once.
+  bool MayComeAgain(int64_t pair) const {
+    return pair - last_pair < (longest_gap > 0 ? 4 * longest_gap : 64);
+  }
+
+  // Gives `time`, of the op with that index, the least that the op has taken
+  // before, where it is not measured.
+  void EstimateTime(int index, TapeTime* time) const {
+    if (time->is_measured || index >= static_cast<int>(op_times.size())) return;
+    const TimeSamples& times = op_times[index];
+    if (!times.IsEmpty()) time->nanoseconds = times.Least();
+  }
 
   void DiscardPlans() {
     plans = Plans::kNone;

@@ -79,7 +79,20 @@ struct Argument {
   c10::SmallVector<TensorArgument, 1> tensors;
 };
 
-struct TapeOp {
+// The time that a part of a step takes.
+struct TapeTime {
+  // False: it is an estimate, which counts as no sample.
+  bool is_measured = false;
+  double nanoseconds = 0;
+  TimeSpread spread;  // of the signature's pairs, where it was asked for
+
+  void NoteTime(double measured) {
+    is_measured = true;
+    nanoseconds = measured;
+  }
+};
+
+struct TapeOp : TapeTime {
   const OpInfo* info = nullptr;
   absl::Span<Argument> arguments;  // by Tape::AddArguments
   // Storage written by output i (flattened), -1 where it is a view or nothing.
@@ -108,8 +121,6 @@ struct TapeOp {
   // Of its first argument before the op, where it writes that; while it runs.
   std::optional<c10::VariableVersion> version;
   uint32_t version_number = 0;
-  double nanoseconds = 0;
-  TimeSpread spread;  // of the signature's pairs, where it was asked for
   // Peaks while it ran of what plans do not move (see planner/profile.h): all
   // of it, and what was beyond its arguments and outputs.
   Bytes other{};
@@ -245,12 +256,10 @@ struct UntapedSave {
 inline constexpr int kStageInstant = 1 << 28;
 
 // A backward op that unpacked something.
-struct TapeStage {
+struct TapeStage : TapeTime {
   const void* node = nullptr;  // identity while the backward runs
   std::string name;
   std::vector<int> needs;  // storages, in the order they were asked for
-  double nanoseconds = 0;
-  TimeSpread spread;  // as an op's
   Bytes before{};
   Bytes during{};
 };

@@ -22,8 +22,9 @@ double Watch::Since(int64_t begin, double own) const {
   return std::max(1.0, elapsed - (residency_.own_nanoseconds() - own));
 }
 
-void Watch::BeginPair(Tape* tape, bool by_work) {
+void Watch::BeginPair(Tape* tape, bool by_work, bool with_marks) {
   tape_ = tape;
+  has_marks_ = with_marks;
   device_ = tape->device;
   queued_.Restart(tape, device_);
   held_.clear();
@@ -44,12 +45,18 @@ void Watch::BeginOp(absl::string_view name) {
   other_ = ledger().WindowPeakOther();
   own_ = residency_.own_nanoseconds();
   began_ = NowNanos();
-  queued_.Begin();
+  BeginMarks();
+}
+
+// The trace draws each op that it takes where the device has run it.
+void Watch::BeginMarks() {
+  if (has_marks_ || name_ != RunLog::kNoName) queued_.Begin();
 }
 
 void Watch::EndOp(int index) {
   TapeOp& op = tape_->ops[index];
   op.nanoseconds = Since(began_, own_);
+  op.is_measured = !Device::Get().is_async();
   const bool is_queued = queued_.End(QueuedTimes::What::kOp, index, name_);
   kernels_.EndOp(index);
   op.other = ledger().WindowPeakOther();
@@ -84,6 +91,7 @@ void Watch::CloseStage() {
   TapeStage& stage = tape_->stages.back();
   stage.during = ledger().WindowPeakOther();
   stage.nanoseconds = Since(began_, own_);
+  stage.is_measured = !Device::Get().is_async();
   const int index = static_cast<int>(tape_->stages.size()) - 1;
   if (!queued_.End(QueuedTimes::What::kStage, index, name_)) {
     RunLog::Global().AddOp(SpanKind::kBackward, name_, began_);

@@ -33,7 +33,9 @@ class Watch {
   explicit Watch(const Residency* residency) : residency_(*residency) {}
 
   // `by_work`: the times are to be those of the device's work (kernel_times.h).
-  void BeginPair(Tape* tape, bool by_work);
+  // `with_marks`: they are measured at all where work is queued; otherwise what
+  // the tape has are estimates.
+  void BeginPair(Tape* tape, bool by_work, bool with_marks);
   void BeginOp(absl::string_view name);
   // Before anything else that allocates.
   void EndOp(int op);
@@ -43,8 +45,11 @@ class Watch {
   // nothing where it `was_there`.
   void Give(bool was_there) {
     const bool is_first = std::exchange(awaits_first_, false);
-    if (is_first || !was_there) queued_.Begin();
+    if (is_first || !was_there) BeginMarks();
   }
+  bool has_marks() const { return has_marks_; }  // as BeginPair was given it
+  // Takes over the times of the ops that have run.
+  void Poll() { queued_.Poll(); }
   void EndBackward();
   // The next pair begins: what was measured in between is the tail.
   void EndStep();
@@ -62,6 +67,7 @@ class Watch {
 
  private:
   Ledger& ledger() const;
+  void BeginMarks();
   void CloseStage();
   void NoteReleased(int instant);
   // Nanoseconds since `begin` less what ebbtide itself took in the meantime.
@@ -73,6 +79,7 @@ class Watch {
   std::optional<StepWork> work_;
   Tape* tape_ = nullptr;
   int device_ = 0;
+  bool has_marks_ = false;
   std::vector<int> held_;       // storages that somebody else may hold
   int seen_ = 0;                // storages looked at for `held_`
   int name_ = RunLog::kNoName;  // of the op or stage, in the trace

@@ -27,6 +27,7 @@ class TimeSamples {
   static constexpr int kKept = 8;
 
   void Add(Time time);
+  bool IsEmpty() const { return added_ == 0; }
   Time Least() const { return least_; }  // 0: none was added
   TimeSpread Spread() const;
 
