@@ -88,6 +88,9 @@ CudaApi Persistent(const CudaApi& runtime) {
   return api;
 }
 
+// A scope of this thread is open: those inside it need not exchange the mode.
+thread_local bool is_relaxed = false;
+
 absl::StatusCode CodeOf(cudaError_t error) {
   switch (error) {
     case cudaErrorMemoryAllocation:
@@ -166,19 +169,27 @@ CudaDeviceScope::~CudaDeviceScope() {
 
 CudaScope::CudaScope(const CudaApi& api, std::optional<int> device)
     : api_(api) {
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  status_ = CudaStatus(api, api.thread_exchange_stream_capture_mode(&mode),
-                       "cudaThreadExchangeStreamCaptureMode");
-  if (!status_.ok()) return;
-  mode_before_ = mode;
-  if (!device) return;
+  if (!is_relaxed) status_ = Relax();
+  if (!status_.ok() || !device) return;
   device_.emplace(api, *device);
   status_ = device_->status();
+}
+
+absl::Status CudaScope::Relax() {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  absl::Status status =
+      CudaStatus(api_, api_.thread_exchange_stream_capture_mode(&mode),
+                 "cudaThreadExchangeStreamCaptureMode");
+  if (!status.ok()) return status;
+  mode_before_ = mode;
+  is_relaxed = true;
+  return status;
 }
 
 CudaScope::~CudaScope() {
   device_.reset();
   if (!mode_before_) return;
+  is_relaxed = false;
   CudaStatus(api_, api_.thread_exchange_stream_capture_mode(&*mode_before_),
              "cudaThreadExchangeStreamCaptureMode")
       .IgnoreError();

@@ -100,7 +100,8 @@ class CudaDeviceScope {
 // mode, which is PyTorch's, memory requests, queries, registrations and host
 // waits of any thread would make the capture fail; events that are recorded,
 // waited for by streams or measured, and copies do not, and need no such scope.
-// On streams that are being captured none of them must be made.
+// On streams that are being captured none of them must be made. Scopes nest, at
+// no cost.
 class CudaScope {
  public:
   explicit CudaScope(const CudaApi& api, std::optional<int> device = {});
@@ -112,6 +113,8 @@ class CudaScope {
   const absl::Status& status() const { return status_; }
 
  private:
+  absl::Status Relax();
+
   const CudaApi& api_;
   std::optional<cudaStreamCaptureMode> mode_before_;
   std::optional<CudaDeviceScope> device_;

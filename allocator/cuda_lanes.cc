@@ -93,13 +93,14 @@ bool CudaLanes::InChild() const { return getpid() != process_; }
 
 absl::StatusOr<Extent> CudaLanes::Take(Bytes size) {
   if (InChild()) return NoDevice();
+  auto taken = slab_.Take(size);
+  if (taken.ok() || kept_back() == Bytes{0}) return taken;
   Poll();
   return slab_.Take(size);
 }
 
 void CudaLanes::Give(Extent extent) {
   if (InChild()) return;
-  Poll();
   std::lock_guard lock(mutex_);
   if (!IsTouched(extent)) {
     slab_.Give(extent);
@@ -259,12 +260,19 @@ void CudaLanes::WaitForAll() {
 }
 
 void CudaLanes::Poll() {
-  if (InChild()) return;
+  if (InChild() || IsIdle()) return;
+  const CudaScope scope(api_);
   bool has_ended = false;
   for (const CopyWay way : kWays) has_ended |= Retire(way);
   if (!has_ended) return;
   ReleaseKept();
   meter_.Poll();
+}
+
+bool CudaLanes::IsIdle() const {
+  std::lock_guard lock(mutex_);
+  return std::all_of(lanes_.begin(), lanes_.end(),
+                     [](const Lane& lane) { return lane.pending.empty(); });
 }
 
 // A lane's copies end in order, so that one look is enough while none has.

@@ -131,6 +131,7 @@ class CudaLanes {
   Copies TouchingOnOther(const Request& request) const;
   absl::Status Copy(const Request& request, const CudaEvent& done);
   absl::Status CopyParts(const Request& request);
+  bool IsIdle() const;
   bool Retire(CopyWay way);  // whether one has ended
   bool IsTouched(Extent extent) const;
   void ReleaseKept();

@@ -226,8 +226,11 @@ HostTier::CopyRates CudaTier::RatesOf(CopyWay way) const {
 }
 
 TierRoom CudaTier::room() const {
+  // Copies that have ended since: they may have kept room back, and the trace
+  // waits for them.
   for (const auto& lanes : lanes_) {
-    if (lanes != nullptr) lanes->Poll();
+    if (lanes == nullptr) continue;
+    if (log_.add != nullptr || lanes->kept_back() > Bytes{0}) lanes->Poll();
   }
   if (slab_ == nullptr) {
     const Bytes limit = PinnedLimit({.asked = asked_}).bytes;

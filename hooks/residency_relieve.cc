@@ -13,13 +13,20 @@ namespace ebbtide {
 // something was freed.
 bool Residency::FreeWritten(bool is_short) {
   bool freed = false;
+  // The bytes of a device are written in the order in which they left.
+  std::optional<int> writing;
   std::erase_if(leaving_, [&](const Leaving& leaving) {
     const auto tape = leaving.tape.lock();
     if (tape == nullptr) return true;
     const auto slot = tape->storages[leaving.storage].spill;
     if (slot == nullptr) return true;
     if (!is_short && tape->planned_instant < leaving.until) return false;
-    if (!slot->IsWritten()) return false;
+    const int device = tape->storages[leaving.storage].device;
+    if (writing == device) return false;
+    if (!slot->IsWritten()) {
+      writing = device;
+      return false;
+    }
     freed |= Complete(tape.get(), leaving.storage);
     return true;
   });
