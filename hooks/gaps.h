@@ -47,8 +47,8 @@ class GapSearch {
   bool differs_ = false;
 };
 
-// Equal outside `gaps` (nullptr: none).
-bool EqualOutside(const Gaps* gaps, const c10::Storage& a,
+// Equal outside `gaps`.
+bool EqualOutside(const Gaps& gaps, const c10::Storage& a,
                   const c10::Storage& b);
 // Of the bytes outside `gaps` (nullptr: none).
 size_t DigestOutside(const Gaps* gaps, const c10::Storage& bytes);

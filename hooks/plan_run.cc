@@ -54,12 +54,13 @@ void DistributeActions(const MeasuredProfile& measured, TapePlan* bound) {
 
 PlanRun::PlanRun(std::shared_ptr<const TapePlan> plan, Mode mode,
                  std::shared_ptr<Tape> tape, Residency* residency,
-                 Verifier* verifier)
+                 Verifier* verifier, Proofs* proofs)
     : plan_(std::move(plan)),
       mode_(mode),
       tape_(std::move(tape)),
       residency_(*residency),
-      verifier_(*verifier) {}
+      verifier_(*verifier),
+      proofs_(*proofs) {}
 
 PlanRun::~PlanRun() {
   tape_->planned_instant = Tape::kNoPlan;
@@ -167,10 +168,19 @@ void PlanRun::Compare(int op) {
   for (int output : plan_->outputs[op]) {
     const TapeStorage& storage = tape_->storages[output];
     if (!storage.data || storage.hooks == 0) continue;
-    // Where none is to be had the proof is that of its ops, as for evictions.
-    if (residency_.RebuildsEqual(tape_.get(), output).value_or(true)) continue;
-    refuted_ = true;
-    for (int writer : storage.writers) verifier_.Refuse(tape_->ops[writer]);
+    std::vector<uint64_t> signatures;
+    for (int writer : storage.writers) {
+      signatures.push_back(tape_->ops[writer].signature);
+    }
+    // Where there is no answer the proof is that of its ops, as for evictions.
+    residency_.TryRecipe(
+        tape_.get(), output, &proofs_,
+        [refuted = refuted_, verifier = &verifier_,
+         signatures = std::move(signatures)](std::optional<bool> are_equal) {
+          if (are_equal.value_or(true)) return;
+          *refuted = true;
+          for (uint64_t signature : signatures) verifier->Refuse(signature);
+        });
   }
 }
 

@@ -54,7 +54,8 @@ class PlanRun {
   };
 
   PlanRun(std::shared_ptr<const TapePlan> plan, Mode mode,
-          std::shared_ptr<Tape> tape, Residency* residency, Verifier* verifier);
+          std::shared_ptr<Tape> tape, Residency* residency, Verifier* verifier,
+          Proofs* proofs);
   ~PlanRun();
   PlanRun(const PlanRun&) = delete;
   PlanRun& operator=(const PlanRun&) = delete;
@@ -67,8 +68,10 @@ class PlanRun {
 
   // What happens is not what was planned; nothing is done from there on.
   bool diverged() const { return diverged_; }
-  // A replay differed from its original.
-  bool refuted() const { return refuted_; }
+  bool is_shadow() const { return mode_ == Mode::kShadow; }
+  // True if a replay has differed from its original, once the proofs are
+  // settled.
+  std::shared_ptr<const bool> refuted() const { return refuted_; }
   // The plan has ops beyond these.
   bool ExpectsMoreThan(size_t ops) const { return plan_->hashes.size() > ops; }
 
@@ -86,10 +89,11 @@ class PlanRun {
   const std::shared_ptr<Tape> tape_;
   Residency& residency_;
   Verifier& verifier_;
+  Proofs& proofs_;
   std::vector<TapePlan::Step> waiting_;  // for the script to let go
   std::vector<int> holds_;               // storages that only the plan asks for
   bool diverged_ = false;
-  bool refuted_ = false;
+  const std::shared_ptr<bool> refuted_ = std::make_shared<bool>(false);
 };
 
 }  // namespace ebbtide

@@ -262,22 +262,24 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
   }
 }
 
-std::optional<bool> Residency::RebuildsEqual(Tape* tape, int index) {
+void Residency::TryRecipe(Tape* tape, int index, Proofs* proofs,
+                          Proofs::Then then) {
   const Timed timed(this);
   const Proving proving;
   TapeStorage& storage = tape->storages[index];
-  if (!FindRecipe(*tape, index)) return std::nullopt;
+  if (!FindRecipe(*tape, index)) return;
   const c10::Storage original = std::move(storage.data);
   const auto streams = storage.streams;
   const std::shared_ptr<SpillSlot> slot = std::move(storage.spill);
   storage.data = c10::Storage();
   Settle(tape, index);
-  std::optional<bool> equal = false;
+  c10::Storage rebuilt;
+  bool is_short = false;
   try {
     Rebuild(tape, index, [](int) { return false; });
-    equal = EqualOutside(GapsOf(*tape, index), storage.data, original);
+    rebuilt = storage.data;
   } catch (const c10::OutOfMemoryError&) {
-    equal = std::nullopt;
+    is_short = true;
   } catch (const std::exception&) {
     // Not equal, then.
   }
@@ -285,7 +287,19 @@ std::optional<bool> Residency::RebuildsEqual(Tape* tape, int index) {
   storage.streams = streams;
   storage.spill = slot;
   Settle(tape, index);
-  return equal;
+  if (is_short) return;
+  if (!rebuilt || rebuilt.nbytes() != original.nbytes()) return then(false);
+  UseHere(&storage);
+  if (const Gaps* gaps = GapsOf(*tape, index)) {
+    return then(EqualOutside(*gaps, rebuilt, original));
+  }
+  try {
+    proofs->Compare(
+        {{{rebuilt, 0, rebuilt.nbytes()}, {original, 0, original.nbytes()}}},
+        std::move(then));
+  } catch (const std::exception&) {
+    // It has no answer.
+  }
 }
 
 void Residency::BeforeWrite(Tape* tape, int written) {
@@ -319,21 +333,6 @@ void Residency::ForEachTapeOf(const c10::Storage& storage, Visit visit) {
     const int index = tape->Find(storage);
     if (index >= 0) visit(tape.get(), index);
   }
-}
-
-bool Residency::IsBusyWith(const c10::Storage& storage) {
-  // What was restored is not the storage that the tape knows it by.
-  const auto is_ours = [&storage](const TapeStorage& known) {
-    return known.data.unsafeGetStorageImpl() ==
-               storage.unsafeGetStorageImpl() &&
-           (known.pins > 0 || known.spill != nullptr || known.lent ||
-            (!known.captured && known.hooks + known.dependents > 0));
-  };
-  return std::any_of(tapes_.begin(), tapes_.end(), [&](const auto& weak) {
-    const auto tape = weak.lock();
-    return tape != nullptr &&
-           std::any_of(tape->storages.begin(), tape->storages.end(), is_ours);
-  });
 }
 
 void Residency::BeforeForeignWrite(const c10::Storage& storage,

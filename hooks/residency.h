@@ -14,6 +14,7 @@
 #include "hooks/device.h"
 #include "hooks/eviction.h"
 #include "hooks/host_tier.h"
+#include "hooks/proofs.h"
 #include "hooks/tape.h"
 #include "profiler/trace.h"
 
@@ -79,10 +80,10 @@ class Residency {
   void SetMismatchHandler(std::function<void(Tape*, int)> handler) {
     on_mismatch_ = std::move(handler);
   }
-  // Whether the recipe of a storage that is there gives the bytes that it has;
-  // nullopt where that cannot be found out: there is no room, or what it reads
-  // is not here any more, which a drop would have held.
-  std::optional<bool> RebuildsEqual(Tape* tape, int storage);
+  // Finds out whether the recipe of a storage that is there gives the bytes
+  // that it has. `then` is not called where that cannot be: there is no room,
+  // or what it reads is not here any more, which a drop would have held.
+  void TryRecipe(Tape* tape, int storage, Proofs* proofs, Proofs::Then then);
 
   // Storage `written` is about to be written: rebuilds what would lose its
   // recipe.

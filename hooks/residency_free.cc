@@ -1,5 +1,6 @@
 // Whose bytes a block has, and what happens when the program frees one that
 // recipes read.
+#include <algorithm>
 #include <functional>
 #include <memory>
 
@@ -51,6 +52,21 @@ void Residency::VisitBlock(
       }
     }
   }
+}
+
+bool Residency::IsBusyWith(const c10::Storage& storage) {
+  // What was restored is not the storage that the tape knows it by.
+  const auto is_ours = [&storage](const TapeStorage& known) {
+    return known.data.unsafeGetStorageImpl() ==
+               storage.unsafeGetStorageImpl() &&
+           (known.pins > 0 || known.spill != nullptr || known.lent ||
+            (!known.captured && known.hooks + known.dependents > 0));
+  };
+  return std::any_of(tapes_.begin(), tapes_.end(), [&](const auto& weak) {
+    const auto tape = weak.lock();
+    return tape != nullptr &&
+           std::any_of(tape->storages.begin(), tape->storages.end(), is_ours);
+  });
 }
 
 void Residency::BeforeFree(void* block, bool is_backward) {

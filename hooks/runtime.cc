@@ -238,6 +238,8 @@ bool Runtime::Relieve(const Pressure& pressure) {
   was_relieved_ = true;
   watch_.Poll();  // what is recomputed is chosen by its time
   if (state_ == State::kIdle) Wake();
+  // What is proven by now is worth waiting for: it need not be copied.
+  if (!pressure.is_locked() && !Device::Get().MayBeCapturing()) SettleProofs();
   try {
     const bool relieved =
         residency_.Relieve(pressure) || weights_.Relieve(pressure);
@@ -257,7 +259,7 @@ void Runtime::OnMismatch(const Tape& tape, int storage) {
     const TapeOp& op = tape.ops[writer];
     SayHere(absl::StrCat("VERIFY: ", op.info->name,
                          " did not repeat its bytes; it is kept from now on"));
-    verifier_.Refuse(op);
+    verifier_.Refuse(op.signature);
   }
   for (auto& [signature, book] : books_.entries()) book.DiscardPlans();
   planning_.Clear();

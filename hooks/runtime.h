@@ -241,6 +241,8 @@ class Runtime final : public TapeListener {
   // Of what is followed, or was in the last pair; nullptr if it is not known
   // any more.
   Candidate* Followed();
+  Candidate* Find(uint64_t signature,
+                  const std::shared_ptr<const TapePlan>& plan);
   void EndSteadyPair();
   void FreeWhatIsDue();
   void SpillWhatIsDue(int position);
@@ -264,6 +266,8 @@ class Runtime final : public TapeListener {
   void BeginWrites(Tape* tape, int op);
   bool IsCapturing() const;
   bool WantsMarks() const;
+  void SettleProofs();
+  void JudgeShadowed();
   int StorageToSave(Tape* tape, const at::Tensor& tensor) const;
   bool IsMoot(const Tape& tape, int op) const;
   bool IsToBeTried(const TapeOp& op) const;
@@ -280,7 +284,17 @@ class Runtime final : public TapeListener {
   // Idle ends when live bytes pass this.
   std::atomic<int64_t> idle_until_ = 0;
   Settings settings_;
-  Verifier verifier_;
+  Proofs proofs_;
+  Verifier verifier_{&proofs_};
+  // The last plan that has run beside the originals. Its candidate is proven
+  // once the proofs are settled, unless it is refuted.
+  struct Shadowed {
+    uint64_t signature = 0;
+    std::shared_ptr<const TapePlan> plan;
+    std::shared_ptr<const bool> refuted;
+    bool is_whole = false;
+  };
+  std::optional<Shadowed> shadowed_;
   int64_t results_before_ = 0;  // of the verifier, when the pair began
   Residency residency_;
   Weights weights_;

@@ -10,12 +10,15 @@
 
 namespace ebbtide {
 
-Candidate* Runtime::Followed() {
-  SignatureBook* book = books_.Find(followed_);
+Candidate* Runtime::Followed() { return Find(followed_, followed_plan_); }
+
+Candidate* Runtime::Find(uint64_t signature,
+                         const std::shared_ptr<const TapePlan>& plan) {
+  SignatureBook* book = books_.Find(signature);
   if (book == nullptr) return nullptr;
-  const auto known = std::find_if(
-      book->candidates.begin(), book->candidates.end(),
-      [this](const Candidate& c) { return c.plan == followed_plan_; });
+  const auto known =
+      std::find_if(book->candidates.begin(), book->candidates.end(),
+                   [&plan](const Candidate& c) { return c.plan == plan; });
   return known == book->candidates.end() ? nullptr : &*known;
 }
 
@@ -106,7 +109,7 @@ bool Runtime::FollowPlanFor(uint64_t signature, int ops) {
   plan_run_ = std::make_unique<PlanRun>(
       followed_plan_,
       candidate->proven ? PlanRun::Mode::kActive : PlanRun::Mode::kShadow,
-      tape_, &residency_, &verifier_);
+      tape_, &residency_, &verifier_, &proofs_);
   expected_ = book;
   for (int op = 0; op < ops; ++op) book->EstimateTime(op, &tape_->ops[op]);
   plan_run_->CatchUp(ops);
@@ -119,14 +122,25 @@ void Runtime::EndPlanRun() {
   const std::unique_ptr<PlanRun> run = std::move(plan_run_);
   expected_ = nullptr;
   as_planned_ = complete_ && !run->diverged();
-  if (run->refuted()) {
-    ++report_.plans_refuted;
-    if (SignatureBook* book = books_.Find(followed_)) book->DiscardPlans();
-  } else if (as_planned_) {
-    if (Candidate* candidate = Followed()) candidate->proven = true;
+  if (run->is_shadow()) {
+    shadowed_ = {followed_, followed_plan_, run->refuted(), as_planned_};
   }
   const bool is_followed = state_ == State::kShadow || state_ == State::kActive;
   if (in_pair_ && is_followed) state_ = State::kWatch;
+}
+
+// Once the proofs are settled.
+void Runtime::JudgeShadowed() {
+  const auto shadowed = std::exchange(shadowed_, std::nullopt);
+  if (!shadowed) return;
+  if (*shadowed->refuted) {
+    ++report_.plans_refuted;
+    SignatureBook* book = books_.Find(shadowed->signature);
+    if (book != nullptr) book->DiscardPlans();
+  } else if (shadowed->is_whole) {
+    Candidate* candidate = Find(shadowed->signature, shadowed->plan);
+    if (candidate != nullptr) candidate->proven = true;
+  }
 }
 
 void Runtime::EndSteadyPair() {

@@ -95,6 +95,8 @@ void Runtime::Learn() {
 }
 
 void Runtime::Decide() {
+  proofs_.Settle();
+  JudgeShadowed();
   if (plans_may_spill_ && !residency_.CanSpill()) {
     plans_may_spill_ = false;
     planning_.Clear();
@@ -337,6 +339,12 @@ void Runtime::PriceCandidates(SignatureBook* book) {
   for (const Candidate& c : book->candidates) plans.push_back(c.plan);
   planning_.Price(*tape_, book->request, TakeProfile(*book), std::move(plans),
                   budget());
+}
+
+void Runtime::SettleProofs() {
+  if (proofs_.IsSettled()) return;
+  proofs_.Settle();
+  if (tape_ != nullptr) RefreshVerified();
 }
 
 // What was found out since the ops of the last pair were recorded.

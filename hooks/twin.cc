@@ -1,10 +1,9 @@
 #include "hooks/twin.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "hooks/device.h"
+#include "hooks/proofs.h"
 #include "hooks/replay.h"
 
 namespace ebbtide {
@@ -59,11 +58,7 @@ int FindOverwritten(const Tape& tape, int op, const c10::Storage& bytes) {
   }
   const c10::Storage overwritten(storage.identity.lock());
   if (!overwritten || overwritten.nbytes() != bytes.nbytes()) return -1;
-  const c10::Storage before = Device::Get().OnHost(overwritten);
-  const c10::Storage saved = Device::Get().OnHost(bytes);
-  const bool equal =
-      std::memcmp(before.data(), saved.data(), saved.nbytes()) == 0;
-  return equal ? index : -1;
+  return AreEqualNow(overwritten, bytes) ? index : -1;
 }
 
 bool AddTwins(Tape* tape, int op, int copy) {

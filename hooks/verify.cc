@@ -1,6 +1,6 @@
 #include "hooks/verify.h"
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 #include "hooks/device.h"
@@ -8,32 +8,6 @@
 #include "hooks/replay.h"
 
 namespace ebbtide {
-
-namespace {
-
-// Where a dense tensor begins, given the bytes of its storage.
-const char* BytesOf(const at::Tensor& tensor, const c10::Storage& bytes) {
-  return static_cast<const char*>(bytes.data()) +
-         tensor.storage_offset() * tensor.itemsize();
-}
-
-}  // namespace
-
-bool BitwiseEqual(const at::Tensor& a, const at::Tensor& b) {
-  if (a.defined() != b.defined()) return false;
-  if (!a.defined()) return true;
-  if (a.dtype() != b.dtype() || a.sizes() != b.sizes() ||
-      a.strides() != b.strides() || a.storage_offset() != b.storage_offset() ||
-      a.is_conj() != b.is_conj() || a.is_neg() != b.is_neg()) {
-    return false;
-  }
-  const bool dense = a.is_non_overlapping_and_dense();
-  const at::Tensor x = dense ? a : a.contiguous();
-  const at::Tensor y = dense ? b : b.contiguous();
-  const c10::Storage x_bytes = Device::Get().OnHost(x.storage());
-  const c10::Storage y_bytes = Device::Get().OnHost(y.storage());
-  return std::memcmp(BytesOf(x, x_bytes), BytesOf(y, y_bytes), x.nbytes()) == 0;
-}
 
 namespace {
 
@@ -69,13 +43,6 @@ Tensors RunFilled(const Tape& tape, const TapeOp& op,
   });
 }
 
-bool AllEqual(at::TensorList a, at::TensorList b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!BitwiseEqual(a[i], b[i])) return false;
-  }
-  return true;
-}
-
 // Outputs that lie alike in storages of the same size.
 bool SameLayout(at::TensorList a, at::TensorList b) {
   if (a.size() != b.size()) return false;
@@ -93,50 +60,94 @@ bool SameLayout(at::TensorList a, at::TensorList b) {
   return true;
 }
 
-}  // namespace
+ByteRange Elements(const at::Tensor& tensor) {
+  const at::Tensor dense =
+      tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+  return {dense.storage(), dense.storage_offset() * dense.itemsize(),
+          dense.nbytes()};
+}
 
-Verifier::Result Verifier::Compare(const Tape& tape, const TapeOp& op,
+// Of tensors that lie alike, a pair for each two.
+std::vector<BytePair> Elements(at::TensorList a, at::TensorList b) {
+  const ReplayScope scope;
+  std::vector<BytePair> pairs;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].defined()) pairs.emplace_back(Elements(a[i]), Elements(b[i]));
+  }
+  return pairs;
+}
+
+// Searches an op that has differed. Nullopt: not even outside gaps it repeats.
+// Gaps hold for the signature, which does not know the sizes of the outputs of
+// a dynamic op. `again`: what it has left in memory filled with `fill`.
+std::optional<OutputGaps> FindGaps(const Tape& tape, const TapeOp& op,
                                    at::TensorList outputs,
-                                   const c10::Storage& preimage) {
-  if (!HasInputs(tape, op, preimage)) return {};
-  // Another byte than the last times: blocks that they filled come back.
-  const uint8_t fill = ++fill_;
-  const uint8_t other_fill = ~fill;
-  Tensors again = RunFilled(tape, op, preimage, fill);
-  if (!SameLayout(outputs, again)) return {};
-  if (AllEqual(outputs, again)) return {.repeats = true};
-  // Gaps hold for the signature, which does not know the sizes of the outputs
-  // of a dynamic op.
-  if (op.info->mutates || op.info->dynamic) return {};
+                                   const c10::Storage& preimage, Tensors again,
+                                   uint8_t fill) {
   std::vector<std::optional<GapSearch>> searches(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].defined()) continue;
     searches[i].emplace(outputs[i].storage(), again[i].storage(), fill);
   }
   again.clear();
+  const uint8_t other_fill = ~fill;
   again = RunFilled(tape, op, preimage, other_fill);
-  if (!SameLayout(outputs, again)) return {};
+  if (!SameLayout(outputs, again)) return std::nullopt;
   OutputGaps found(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!searches[i]) continue;
     auto gaps = searches[i]->Find(again[i].storage(), other_fill);
-    if (!gaps) return {};
+    if (!gaps) return std::nullopt;
     found[i] = *std::move(gaps);
   }
-  return {true, std::make_shared<const OutputGaps>(std::move(found))};
+  // Without any, what differed before was written.
+  const bool has_gaps = std::any_of(found.begin(), found.end(),
+                                    [](const Gaps& g) { return !g.empty(); });
+  return has_gaps ? std::optional(std::move(found)) : std::nullopt;
+}
+
+}  // namespace
+
+void Verifier::CompareOutputs(const TapeOp& op, at::TensorList outputs,
+                              at::TensorList again) {
+  const uint64_t signature = op.signature;
+  const bool may_have_gaps = !op.info->mutates && !op.info->dynamic;
+  const bool is_awaited = proofs_.Compare(
+      Elements(outputs, again), [=, this](std::optional<bool> are_equal) {
+        awaited_.erase(signature);
+        if (!are_equal) return;
+        Note(signature,
+             {.repeats = *are_equal, .is_open = !*are_equal && may_have_gaps});
+      });
+  if (is_awaited) awaited_.insert(signature);
+}
+
+void Verifier::Compare(const Tape& tape, const TapeOp& op,
+                       at::TensorList outputs, const c10::Storage& preimage) {
+  if (!HasInputs(tape, op, preimage)) return Note(op.signature, {});
+  // Another byte than the last times: blocks that they filled come back.
+  const uint8_t fill = ++fill_;
+  Tensors again = RunFilled(tape, op, preimage, fill);
+  if (!SameLayout(outputs, again)) return Note(op.signature, {});
+  if (!IsOpen(op)) CompareOutputs(op, outputs, again);
+  if (!IsOpen(op)) return;
+  auto gaps = FindGaps(tape, op, outputs, preimage, std::move(again), fill);
+  if (!gaps) return Note(op.signature, {});
+  Note(op.signature,
+       {.repeats = true,
+        .gaps = std::make_shared<const OutputGaps>(*std::move(gaps))});
 }
 
 void Verifier::Try(const Tape& tape, const TapeOp& op, at::TensorList outputs,
                    const c10::Storage& preimage) {
-  Result result;
   try {
-    result = Insist([&] { return Compare(tape, op, outputs, preimage); });
+    Insist([&] { Compare(tape, op, outputs, preimage); });
   } catch (const c10::OutOfMemoryError&) {
-    return;
+    // It stays unknown.
   } catch (const std::exception&) {
     // An op that cannot be run again is kept, like one that differs.
+    Note(op.signature, {});
   }
-  Note(op, std::move(result));
 }
 
 }  // namespace ebbtide

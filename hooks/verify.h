@@ -16,25 +16,29 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "hooks/gaps.h"
+#include "hooks/proofs.h"
 #include "hooks/tape.h"
 
 namespace ebbtide {
 
-// Equal type, sizes, strides, offset and element bytes.
-bool BitwiseEqual(const at::Tensor& a, const at::Tensor& b);
-
 class Verifier {
  public:
+  explicit Verifier(Proofs* proofs) : proofs_(*proofs) {}
+
   // Whether this op's signature still has to be tried.
   bool IsUnknown(const TapeOp& op) const {
-    return !op.info->opaque && !results_.contains(op.signature);
+    if (op.info->opaque || awaited_.contains(op.signature)) return false;
+    const auto result = results_.find(op.signature);
+    return result == results_.end() || result->second.is_open;
   }
 
   // Runs `op` again beside `outputs`, which it has just produced, and notes the
-  // result for its signature. `preimage` is a copy of its first argument's
-  // storage from before the op, where it writes it. Where the memory for that
-  // is refused the signature stays unknown. Never throws.
+  // result for its signature, once it is known (hooks/proofs.h). `preimage` is
+  // a copy of its first argument's storage from before the op, where it writes
+  // it. Where the memory for that is refused the signature stays unknown. Never
+  // throws.
   void Try(const Tape& tape, const TapeOp& op, at::TensorList outputs,
            const c10::Storage& preimage);
 
@@ -42,15 +46,16 @@ class Verifier {
   // is.
   bool Mark(TapeOp* op) const {
     auto result = results_.find(op->signature);
-    if (result == results_.end()) return false;
+    if (result == results_.end() || result->second.is_open) return false;
     op->tried = true;
     op->verified = result->second.repeats;
     op->gaps = result->second.gaps;
     return true;
   }
 
-  // The op was seen to differ later on: never replay it again.
-  void Refuse(const TapeOp& op) { Note(op, {}); }
+  // The op of that signature was seen to differ later on: never replay it
+  // again.
+  void Refuse(uint64_t signature) { Note(signature, {}); }
 
   // Grows with every result: while it stays, all answers do.
   int64_t results() const { return noted_; }
@@ -58,12 +63,20 @@ class Verifier {
  private:
   struct Result {
     bool repeats = false;
+    bool is_open = false;  // it has differed; there may be gaps
     std::shared_ptr<const OutputGaps> gaps;
   };
-  Result Compare(const Tape& tape, const TapeOp& op, at::TensorList outputs,
-                 const c10::Storage& preimage);
+  void Compare(const Tape& tape, const TapeOp& op, at::TensorList outputs,
+               const c10::Storage& preimage);
+  // Notes whether they differ, at once or later.
+  void CompareOutputs(const TapeOp& op, at::TensorList outputs,
+                      at::TensorList again);
+  bool IsOpen(const TapeOp& op) const {
+    const auto result = results_.find(op.signature);
+    return result != results_.end() && result->second.is_open;
+  }
 
-  void Note(const TapeOp& op, Result result) {
+  void Note(uint64_t signature, Result result) {
     // Shapes may never end. What repeats is found out again; what does not must
     // not be forgotten, for it might repeat by luck.
     if (results_.size() >= most_) {
@@ -71,13 +84,15 @@ class Verifier {
                      [](const auto& entry) { return entry.second.repeats; });
       most_ = std::max(kMost, 2 * results_.size());
     }
-    results_[op.signature] = std::move(result);
+    results_[signature] = std::move(result);
     ++noted_;
   }
 
   static constexpr size_t kMost = 1 << 16;
 
+  Proofs& proofs_;
   absl::flat_hash_map<uint64_t, Result> results_;
+  absl::flat_hash_set<uint64_t> awaited_;  // signatures
   size_t most_ = kMost;
   int64_t noted_ = 0;
   uint8_t fill_ = 0;  // of the last trial
