@@ -16,9 +16,11 @@ from run import PYTHON, run
 
 PROGRAM = harness.ROOT / "tests" / "python" / "programs" / "cuda_job.py"
 ARGUMENTS = ("gpt", "--size", "small", "--batch", "16", "--steps", "6")
-# What the simulated device takes for a copy: 25 GB/s, and 3 us to begin.
-BYTES_PER_NANOSECOND = 25
-STARTING = 3000
+# What the simulated device takes for a copy: 1 us for 4 KiB, and 2 us to begin; a third
+# is the host's where the device waits for its call.
+BYTES_PER_NANOSECOND = 4.096
+STARTING = 2000
+CALL = 1000
 KINDS = ("forward", "backward", "recompute", "offload", "restore", "stall")
 
 
@@ -36,6 +38,9 @@ def recorded(
         EBBTIDE_BUDGET="24MiB",
         EBBTIDE_RECORD=os.fspath(trace),
         EBBTIDE_REPORT=os.fspath(report),
+        CUDASIM_H2D_GBPS=str(BYTES_PER_NANOSECOND),
+        CUDASIM_D2H_GBPS=str(BYTES_PER_NANOSECOND),
+        CUDASIM_TFLOPS="1000000",  # products take what other kernels do
         **simulator.SMALL_WORKSPACES,
     )
     assert done.returncode == 0, done.stderr
@@ -104,15 +109,16 @@ def test_copies_are_all_there_and_take_what_the_device_took(
     assert sum(span["args"]["bytes"] for span in back) >= report["bytes_restored"]
     for span in [*out, *back]:
         due = span["args"]["bytes"] / BYTES_PER_NANOSECOND + STARTING
-        assert abs(nanos(span["dur"]) - due) <= 2, span
+        assert -2 <= nanos(span["dur"]) - due <= CALL + 2, span
 
 
 def test_ops_take_the_device_s_time_and_not_the_host_s(
     trained: tuple[ChromeTrace, dict[str, Any]],
 ) -> None:
     chrome, _ = trained
-    # Calls and kernels take whole microseconds of its clock.
-    for span in spans(chrome, "forward"):
-        beyond = (nanos(span["dur"]) + 500) % 1000 - 500
-        assert abs(beyond) <= 2, span
+    # Calls and kernels take whole microseconds of its clock; few begin at the end of a
+    # copy, which need not.
+    forward = spans(chrome, "forward")
+    beyond = [(nanos(span["dur"]) + 500) % 1000 - 500 for span in forward]
+    assert sum(abs(rest) <= 2 for rest in beyond) >= 0.98 * len(beyond)
     assert all(nanos(span["dur"]) > 0 for span in spans(chrome, "recompute"))
