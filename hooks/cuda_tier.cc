@@ -59,6 +59,9 @@ class CudaTier::Slot final : public SpillSlot {
   bool IsWritten() const override {
     return tier_.in_child_ || out_->state() != CudaCopy::State::kPending;
   }
+  bool WasWritten() const override {
+    return tier_.in_child_ || out_->was_seen_done();
+  }
   bool IsReading() const override { return back_ != nullptr; }
 
   int device() const { return maker_.device_index(); }

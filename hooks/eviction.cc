@@ -87,8 +87,9 @@ Bytes OfferVictims(const std::shared_ptr<Tape>& tape,
       victims->push_back({.tape = tape, .storage = i, .how = how});
     };
     if (storage.spill) {
-      // The file's copy is good: letting the bytes go costs the way back.
-      if (storage.spill->IsWritten()) {
+      // The file's copy is good: letting the bytes go costs the way back. Those
+      // whose copy ends only now go without being asked for.
+      if (storage.spill->WasWritten()) {
         offer(Victim::How::kSpill, bytes * (spill ? spill->cost : 0) / 2);
       }
       continue;

@@ -33,6 +33,8 @@ class SpillSlot {
 
   // The copy out has ended, well or not.
   virtual bool IsWritten() const = 0;
+  // The same as far as IsWritten, or whatever else asked, has seen.
+  virtual bool WasWritten() const { return IsWritten(); }
   // A copy back is under way, or has ended and was not asked for yet.
   virtual bool IsReading() const = 0;
 
