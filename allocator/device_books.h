@@ -1,9 +1,9 @@
-// `DeviceBooks` are what PyTorch's allocator has of a CUDA device, as traces say:
-// blocks alive by kind, in a ledger, and the bytes reserved from the device, in
-// segments of the native allocator and pages of an arena.
+// `DeviceBooks` are what PyTorch's allocator has of a CUDA device, as traces
+// say: blocks alive by kind, in a ledger, and the bytes reserved from the
+// device, in segments of the native allocator and pages of an arena.
 //
-// Thread-safe. Called under the native allocator's lock and the arena's: its own
-// is the innermost, and it calls nobody.
+// Thread-safe. Called under the native allocator's lock and the arena's: its
+// own is the innermost, and it calls nobody.
 #ifndef EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
 #define EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
 
@@ -41,8 +41,8 @@ class DeviceBooks {
   bool IsPrivate(const void* block) const;
 
   Bytes reserved() const { return Bytes{reserved_.load()}; }
-  // Bytes reserved by the native allocator that are not alive: an upper bound of
-  // what emptying its cache gives back.
+  // Bytes reserved by the native allocator that are not alive: an upper bound
+  // of what emptying its cache gives back.
   Bytes NativeIdle() const;
   // Highest reserved() since the last ResetPeak.
   Bytes ReservedPeak() const { return Bytes{reserved_peak_.load()}; }

@@ -344,8 +344,8 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     if (arenas_.ArenaOf(device) == nullptr) return text;
     const auto stats = arenas_.getDeviceStats(device);
     const int64_t allocated = stats.allocated_bytes[0].current;
-    ReplaceSize(" allowed;",
-                LimitOf(device, CudaBudgets()[device].total), &text);
+    ReplaceSize(" allowed;", LimitOf(device, CudaBudgets()[device].total),
+                &text);
     ReplaceSize(" is allocated by PyTorch", Bytes{allocated}, &text);
     ReplaceSize(" is reserved by PyTorch but unallocated",
                 Bytes{stats.reserved_bytes[0].current - allocated}, &text);

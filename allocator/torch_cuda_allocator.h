@@ -2,8 +2,8 @@
 // (reference: PyTorch's c10/cuda/CUDACachingAllocator.h).
 //
 // The native allocator keeps raw blocks, private pools, history and statistics;
-// tensors lie in an arena of pages below a budget (allocator/torch_cuda_arena.h).
-// What stands in its place
+// tensors lie in an arena of pages below a budget
+// (allocator/torch_cuda_arena.h). What stands in its place
 //  - keeps books of what is alive, by kind, from traces;
 //  - holds the bytes reserved from a device, pages and segments of the native
 //    allocator, to a budget. Free pages go first, wherever memory is short;
@@ -12,10 +12,10 @@
 //    left, so that a program can catch it and go on, with a report below its
 //    text.
 //
-// A device that cannot map memory has the native allocator alone, whose segments
-// go back whole only: more is evicted there. Of the backend cudaMallocAsync only
-// statistics are seen: there are no books, and the pressure handler is asked as
-// its live bytes say.
+// A device that cannot map memory has the native allocator alone, whose
+// segments go back whole only: more is evicted there. Of the backend
+// cudaMallocAsync only statistics are seen: there are no books, and the
+// pressure handler is asked as its live bytes say.
 //
 // Thread-safe.
 #ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_ALLOCATOR_H_

@@ -70,19 +70,20 @@ absl::Status ArenaCudaAllocator::MakeArena(DeviceIndex device, Bytes total,
   if (!driver.ok()) return driver.status();
   auto pages = DevicePages::Make(*driver, device, memory);
   if (!pages.ok()) return pages.status();
-  auto arena = DeviceArena::Make(
-      {.native = &inner(),
-       .device = device,
-       .api = *api,
-       .pools = &pools_,
-       .history = &history_,
-       .tell =
-           [this](const auto& entry) {
-             for (const auto& tracker : *trackers_.load()) tracker(entry);
-           },
-       .name_op = name_op_,
-       .total = total},
-      *std::move(pages));
+  auto arena =
+      DeviceArena::Make({.native = &inner(),
+                         .device = device,
+                         .api = *api,
+                         .pools = &pools_,
+                         .history = &history_,
+                         .tell =
+                             [this](const auto& entry) {
+                               for (const auto& tracker : *trackers_.load())
+                                 tracker(entry);
+                             },
+                         .name_op = name_op_,
+                         .total = total},
+                        *std::move(pages));
   if (!arena.ok()) return arena.status();
   arenas_[device] = arena->release();
   count_ = std::max<int>(count_, device + 1);
@@ -92,7 +93,8 @@ absl::Status ArenaCudaAllocator::MakeArena(DeviceIndex device, Bytes total,
 DeviceArena* ArenaCudaAllocator::ArenaFor(DeviceIndex device,
                                           size_t size) const {
   if (size == 0 || pools_ > 0) return nullptr;
-  return ArenaOf(device);
+  DeviceArena* const arena = ArenaOf(device);
+  return arena != nullptr && arena->MayHold(size) ? arena : nullptr;
 }
 
 DeviceArena* ArenaCudaAllocator::ArenaOf(const void* block) const {
@@ -107,8 +109,8 @@ DeviceArena* ArenaCudaAllocator::ArenaOf(const void* block) const {
 c10::DataPtr ArenaCudaAllocator::Allocate(DeviceArena* arena, size_t size,
                                           bool is_last) {
   const DeviceIndex device = arena->device();
-  void* const block = arena->Allocate(
-      size, c10::cuda::getCurrentCUDAStream(device), is_last);
+  void* const block =
+      arena->Allocate(size, c10::cuda::getCurrentCUDAStream(device), is_last);
   if (block == nullptr) return {};
   TellProfilers(block, Count(RoundUp(size)), device, this);
   const c10::impl::PyInterpreter* const tracer =

@@ -1,9 +1,10 @@
-// `ArenaCudaAllocator` is PyTorch's native CUDA allocator with an arena for each
-// device that has a budget (allocator/torch_cuda_device_arena.h) beside it.
+// `ArenaCudaAllocator` is PyTorch's native CUDA allocator with an arena for
+// each device that has a budget (allocator/torch_cuda_device_arena.h) beside
+// it.
 //
-// Blocks of tensors come from the arena, and have a deleter of its own. Raw ones,
-// and those of private pools, into which CUDA graphs are captured, are the
-// native allocator's.
+// Blocks of tensors come from the arena, and have a deleter of its own. Raw
+// ones, and those of private pools, into which CUDA graphs are captured, are
+// the native allocator's.
 //
 // Statistics, snapshots and memory history have the arena's blocks as any
 // others, and its pages as expandable segments; so do trace trackers.
@@ -44,7 +45,7 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
     return arenas_[device].load(std::memory_order_acquire);
   }
   // The same for a tensor: nullptr while requests may be going to private
-  // pools.
+  // pools, and for more bytes than the device has, which PyTorch refuses.
   DeviceArena* ArenaFor(c10::DeviceIndex device, size_t size) const;
   native::CUDAAllocator& native_allocator() { return inner(); }
   // True if the block is one of an arena's.

@@ -87,9 +87,8 @@ void ArenaStats::OnTrace(const TraceEntry& entry, bool is_of_arena) {
 
 void ArenaStats::ResetPeaks() {
   const std::lock_guard lock(mutex_);
-  ForEachStat([&](Field field, size_t type) {
-    (all_.*field)[type].reset_peak();
-  });
+  ForEachStat(
+      [&](Field field, size_t type) { (all_.*field)[type].reset_peak(); });
 }
 
 void ArenaStats::ResetAccumulated() {
@@ -107,13 +106,11 @@ DeviceStats ArenaStats::Joined(DeviceStats native) const {
     stat.current += arena.current;
     stat.allocated += arena.allocated;
     stat.freed += arena.freed;
-    stat.peak = std::max(
-        {stat.current, stat.peak, (all_.*field)[type].peak});
+    stat.peak = std::max({stat.current, stat.peak, (all_.*field)[type].peak});
   });
   for (const size_t type : {0, 2}) {
     native.inactive_split_bytes[type].current +=
-        arena_.reserved_bytes[type].current -
-        arena_.active_bytes[type].current;
+        arena_.reserved_bytes[type].current - arena_.active_bytes[type].current;
   }
   return native;
 }

@@ -42,8 +42,7 @@ inline std::array<CudaBudget, kMaxCudaDevices>& CudaBudgets() {
 // that the program has set, where that is less.
 inline Bytes LimitOf(c10::DeviceIndex device, Bytes total) {
   const CudaBudget& state = CudaBudgets()[device];
-  const double share =
-      state.user_fraction * static_cast<double>(Count(total));
+  const double share = state.user_fraction * static_cast<double>(Count(total));
   return std::min(Bytes{state.budget.load()},
                   Bytes{static_cast<int64_t>(share)});
 }

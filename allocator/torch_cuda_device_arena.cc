@@ -46,8 +46,7 @@ absl::StatusOr<std::unique_ptr<DeviceArena>> DeviceArena::Make(
   const absl::Status reserved =
       arena->pages_.Reserve(Bytes{kAddresses * Count(parts.total)});
   if (!reserved.ok()) return reserved;
-  BooksOf(parts.device)
-      .SetArena(arena->pages_.begin(), arena->pages_.end());
+  BooksOf(parts.device).SetArena(arena->pages_.begin(), arena->pages_.end());
   return arena;
 }
 
@@ -155,8 +154,7 @@ void DeviceArena::KeepFor(const void* block, c10::cuda::CUDAStream stream) {
 
 bool DeviceArena::FindsRoom(size_t size, c10::cuda::CUDAStream stream) {
   const auto number = NumberOf(stream);
-  return number &&
-         pages_.FindsRoom(Bytes{static_cast<int64_t>(size)}, *number);
+  return number && pages_.FindsRoom(Bytes{static_cast<int64_t>(size)}, *number);
 }
 
 Bytes DeviceArena::GiveBack(Bytes wanted, bool of_plan) {
@@ -170,8 +168,8 @@ void DeviceArena::AllowPeer(c10::DeviceIndex device) {
       const absl::Status allowed =
           device_pages_.Allow(range.begin, Bytes{range.end - range.begin});
       TORCH_CHECK(allowed.ok(), "ebbtide: device ", static_cast<int>(device),
-                  " cannot use the memory of ",
-                  static_cast<int>(parts_.device), ": ", allowed.message());
+                  " cannot use the memory of ", static_cast<int>(parts_.device),
+                  ": ", allowed.message());
     }
   });
 }

@@ -69,6 +69,10 @@ class DeviceArena final : PageSystem, StreamOrder {
   Bytes Free(void* block);
   void KeepFor(const void* block, c10::cuda::CUDAStream stream);
 
+  // False for more bytes than the device has.
+  bool MayHold(size_t size) const {
+    return size <= static_cast<size_t>(Count(parts_.total));
+  }
   // False for streams that the program made itself.
   bool Serves(c10::cuda::CUDAStream stream) {
     return NumberOf(stream).has_value();

@@ -30,8 +30,8 @@ ASKED = {"planned": (30.0, 100.0), "demand": (300.0, 300.0)}
 BATCH = 64
 ABOUT = """\
 Nanoseconds per operation, of batches of 64; the least of 5 runs. Instructions per \
-operation by callgrind. In a step that is as planned on one stream no operation makes a \
-call of the device (tests/data/arena_steady.txt)."""
+operation by callgrind. In a step that is as planned on one stream no operation makes \
+a call of the device (tests/data/arena_steady.txt)."""
 
 
 @dataclasses.dataclass

@@ -99,6 +99,7 @@ def main(most: int, same: int) -> None:
     torch.cuda.synchronize()
     told = {
         "steps": [step.milliseconds() for step in steps],
+        "allocated_peak": torch.cuda.max_memory_allocated(),
         "reserved_peak": torch.cuda.max_memory_reserved(),
         "moved": done_in_last_step(reports, "bytes_spilled"),
         "replayed": done_in_last_step(reports, "ops_replayed"),

@@ -94,10 +94,9 @@ DriverView LookHere() {
 
 // Fields of the view, between zeros.
 void Tell(int file, const DriverView& view) {
-  const std::string text =
-      absl::StrCat(view.file, std::string(1, '\0'), view.problem,
-                   std::string(1, '\0'), view.version,
-                   std::string(1, '\0'), view.without_pages);
+  const std::string text = absl::StrCat(
+      view.file, std::string(1, '\0'), view.problem, std::string(1, '\0'),
+      view.version, std::string(1, '\0'), view.without_pages);
   size_t done = 0;
   while (done < text.size()) {
     const ssize_t n = write(file, text.data() + done, text.size() - done);

@@ -202,8 +202,8 @@ std::string Explain(DeviceIndex device, Bytes wanted) {
                     FormatSize(reserved - live), " more are reserved, ",
                     FormatSize(free), " of it in pages that are free",
                     "\nebbtide: the largest alive: ", LargestAlive(books));
-    const Bytes missing = reserved - free + RoundUp(static_cast<size_t>(
-                              Count(wanted))) - budget;
+    const Bytes missing =
+        reserved - free + RoundUp(static_cast<size_t>(Count(wanted))) - budget;
     if (missing > Bytes{0}) {
       absl::StrAppend(&text, "\nebbtide: with ", FormatSize(missing),
                       " more of budget it would have been served");

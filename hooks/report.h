@@ -22,11 +22,11 @@ namespace ebbtide {
 // Of a planned arena (allocator/arena/step_arena.h).
 struct ArenaReport {
   std::string state;
-  std::string reason;   // of its last retreat; empty: there was none
-  Bytes height{};       // of the last layout
-  Bytes bound{};        // that no layout is below
-  Bytes size{};         // pages of the plan's addresses now
-  int64_t moves = 0;    // pages that were mapped elsewhere or given back
+  std::string reason;  // of its last retreat; empty: there was none
+  Bytes height{};      // of the last layout
+  Bytes bound{};       // that no layout is below
+  Bytes size{};        // pages of the plan's addresses now
+  int64_t moves = 0;   // pages that were mapped elsewhere or given back
   // What the device had beside it when the second step that it served began,
   // and of that what was alive.
   Bytes beside{};

@@ -1,6 +1,7 @@
 #include "allocator/arena/free_extents.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 namespace ebbtide {
@@ -33,8 +34,11 @@ void FreeExtents::List(int64_t begin, const FreeExtent& extent) {
     return;
   }
   const auto stream = static_cast<size_t>(extent.uses[0].stream);
-  if (stream >= by_size_.size()) by_size_.resize(stream + 1);
-  by_size_[stream].insert({extent.end - begin, begin});
+  while (stream >= index_.size()) index_.push_back(std::make_unique<Index>());
+  const int64_t size = extent.end - begin;
+  const int number = ClassOf(size);
+  index_[stream]->classes[number].insert({begin, size});
+  index_[stream]->has[number / 64] |= uint64_t{1} << number % 64;
 }
 
 void FreeExtents::Unlist(int64_t begin, const FreeExtent& extent) {
@@ -43,7 +47,13 @@ void FreeExtents::Unlist(int64_t begin, const FreeExtent& extent) {
     --marked_;
     return;
   }
-  by_size_[extent.uses[0].stream].erase({extent.end - begin, begin});
+  Index& index = *index_[extent.uses[0].stream];
+  const int64_t size = extent.end - begin;
+  const int number = ClassOf(size);
+  index.classes[number].erase({begin, size});
+  if (index.classes[number].empty()) {
+    index.has[number / 64] &= ~(uint64_t{1} << number % 64);
+  }
 }
 
 void FreeExtents::Add(int64_t begin, FreeExtent extent) {
@@ -108,12 +118,36 @@ void FreeExtents::TakeFront(int64_t begin, int64_t size) {
   extents_.emplace_hint(hint, begin + size, std::move(extent));
 }
 
-std::optional<int64_t> FreeExtents::BestFit(int64_t size, int stream) const {
-  if (static_cast<size_t>(stream) >= by_size_.size()) return std::nullopt;
-  const Index& index = by_size_[stream];
-  const auto found = index.lower_bound({size, 0});
-  if (found == index.end()) return std::nullopt;
-  return found->second;
+std::optional<int64_t> FreeExtents::LowestFit(int64_t size, int stream) const {
+  // Of the own class so many are looked at, because they may be too small.
+  constexpr int kMostLooks = 8;
+  if (static_cast<size_t>(stream) >= index_.size()) return std::nullopt;
+  const Index& index = *index_[stream];
+  const int own = ClassOf(size);
+  std::optional<int64_t> lowest;
+  int looks = 0;
+  for (const auto& [begin, room] : index.classes[own]) {
+    if (room >= size) lowest = begin;
+    if (lowest || ++looks == kMostLooks) break;
+  }
+  for (int word = (own + 1) / 64; word < kClasses / 64; ++word) {
+    uint64_t has = index.has[word];
+    if (word == (own + 1) / 64) has &= ~uint64_t{0} << (own + 1) % 64;
+    for (; has != 0; has &= has - 1) {
+      const int number = word * 64 + std::countr_zero(has);
+      const int64_t begin = index.classes[number].begin()->first;
+      if (!lowest || begin < *lowest) lowest = begin;
+    }
+  }
+  return lowest;
+}
+
+int FreeExtents::ClassOf(int64_t size) {
+  const auto grains = static_cast<uint64_t>(size / kArenaGrain);
+  const int power = std::bit_width(grains) - 1;
+  const int quarter =
+      static_cast<int>(power >= 2 ? grains >> (power - 2) & 3 : 0);
+  return 4 * power + quarter;
 }
 
 bool FreeExtents::Settle(StreamOrder* order) {
@@ -151,15 +185,22 @@ bool FreeExtents::Check() const {
     }
     if (IsSimple(extent)) {
       ++simple;
-      const Index& index = by_size_[extent.uses[0].stream];
-      if (!index.contains({extent.end - begin, begin})) return false;
+      const Index& index = *index_[extent.uses[0].stream];
+      const int64_t size = extent.end - begin;
+      const int number = ClassOf(size);
+      if (!index.classes[number].contains({begin, size})) return false;
+      if ((index.has[number / 64] >> number % 64 & 1) == 0) return false;
     } else if (extent.is_mapped) {
       ++marked;
     }
     below = &extent;
   }
   size_t listed = 0;
-  for (const Index& index : by_size_) listed += index.size();
+  for (const auto& index : index_) {
+    for (const SizeClass& size_class : index->classes) {
+      listed += size_class.size();
+    }
+  }
   return marked == marked_ && listed == simple;
 }
 

@@ -6,7 +6,9 @@
 #ifndef EBBTIDE_ALLOCATOR_ARENA_FREE_EXTENTS_H_
 #define EBBTIDE_ALLOCATOR_ARENA_FREE_EXTENTS_H_
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -52,9 +54,10 @@ class FreeExtents {
   // one stream uses.
   void TakeFront(int64_t begin, int64_t size);
 
-  // Where the smallest mapped extent begins that has `size` bytes and is for
-  // the stream. O(log extents).
-  std::optional<int64_t> BestFit(int64_t size, int stream) const;
+  // The lowest address at which a mapped extent for the stream begins that has
+  // `size` bytes, but for some that are hardly larger: blocks that stay long
+  // then lie together, and pages behind them become free. O(log extents).
+  std::optional<int64_t> LowestFit(int64_t size, int stream) const;
 
   // Forgets uses that are over. False where there are none.
   bool Settle(StreamOrder* order);
@@ -64,7 +67,16 @@ class FreeExtents {
   bool Check() const;
 
  private:
-  using Index = absl::btree_set<std::pair<int64_t, int64_t>>;  // size, begin
+  // Sizes are of one class from a quarter of a power of two to the next.
+  static constexpr int kClasses = 4 * 48;
+  // Of one class, by where they begin, with their sizes.
+  using SizeClass = absl::btree_set<std::pair<int64_t, int64_t>>;
+  struct Index {
+    std::array<SizeClass, kClasses> classes;
+    std::array<uint64_t, kClasses / 64> has = {};  // classes that are not empty
+  };
+
+  static int ClassOf(int64_t size);
 
   static bool IsSimple(const FreeExtent& extent) {
     return extent.is_mapped && extent.uses.size() == 1 &&
@@ -75,8 +87,8 @@ class FreeExtents {
   void Unlist(int64_t begin, const FreeExtent& extent);
 
   Map extents_;
-  std::vector<Index> by_size_;  // by stream, simple ones
-  int64_t marked_ = 0;          // extents that are mapped and not simple
+  std::vector<std::unique_ptr<Index>> index_;  // by stream, simple ones
+  int64_t marked_ = 0;  // extents that are mapped and not simple
 };
 
 }  // namespace ebbtide

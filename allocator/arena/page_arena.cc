@@ -118,8 +118,8 @@ void* PageArena::AllocateAnywhere(Bytes size, int stream) {
 
 void* PageArena::AllocateByDemand(int64_t size, int stream, Zone zone) {
   FreeExtents& free = free_[zone];
-  auto found = free.BestFit(size, stream);
-  if (!found && free.Settle(&order_)) found = free.BestFit(size, stream);
+  auto found = free.LowestFit(size, stream);
+  if (!found && free.Settle(&order_)) found = free.LowestFit(size, stream);
   if (found) {
     free.TakeFront(*found, size);
     return Book(*found, size, stream);
@@ -141,9 +141,10 @@ bool PageArena::FindsRoom(Bytes size, int stream) {
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
   const Zone zone = ZoneFor(need);
-  if (free_[zone].BestFit(need, stream)) return true;
+  if (free_[zone].LowestFit(need, stream)) return true;
   free_[zone].Settle(&order_);
-  return free_[zone].BestFit(need, stream) || ChooseWindow(need, stream, zone);
+  return free_[zone].LowestFit(need, stream) ||
+         ChooseWindow(need, stream, zone);
 }
 
 // Pages are created before work is made to wait for other streams, and moved
@@ -298,8 +299,7 @@ void PageArena::TakeFreePages(int64_t count, Pages but) {
   StreamUses all;
   for (const FreePage& page : found) {
     const int64_t begin = page.index * pages_.page();
-    taken.emplace_back(begin,
-                       FreeAt(begin).Take(begin, begin + pages_.page()));
+    taken.emplace_back(begin, FreeAt(begin).Take(begin, begin + pages_.page()));
     all.insert(all.end(), taken.back().second.begin(),
                taken.back().second.end());
   }
@@ -463,9 +463,8 @@ PageArena::Facts PageArena::facts() const {
       .elsewhere = elsewhere_,
       .elsewhere_bytes = elsewhere_bytes_};
   if (plan_ == nullptr) return facts;
-  facts.planned =
-      Bytes{(plan_pages_.last - plan_pages_.first - plan_missing_) *
-            pages_.page()};
+  facts.planned = Bytes{(plan_pages_.last - plan_pages_.first - plan_missing_) *
+                        pages_.page()};
   facts.planned_alive = plan_->live();
   facts.alive += plan_->live();
   facts.counts = plan_->counts();

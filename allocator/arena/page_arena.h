@@ -4,7 +4,7 @@
 // pages move, bytes do not. So what fits into the pages that may be had is
 // served, but for the rests of pages that blocks share with nothing else.
 //
-// Requests are served by demand: from the smallest hole that is mapped and that
+// Requests are served by demand: from the lowest hole that is mapped and that
 // work of the same stream used last; else where the fewest pages are missing.
 // Small blocks and large ones have addresses apart, so that no small one keeps
 // the page of a large one.
@@ -50,14 +50,14 @@ namespace ebbtide {
 class PageArena final : PlanBacking {
  public:
   struct Facts {
-    Bytes mapped{};     // pages, of the plan and others
-    Bytes free{};       // of pages at which no block lies, without the plan's
-    Bytes planned{};    // pages of the plan's addresses
-    Bytes alive{};      // blocks, served by demand or planned
+    Bytes mapped{};   // pages, of the plan and others
+    Bytes free{};     // of pages at which no block lies, without the plan's
+    Bytes planned{};  // pages of the plan's addresses
+    Bytes alive{};    // blocks, served by demand or planned
     Bytes planned_alive{};
-    int64_t moves = 0;  // pages that were unmapped
-    ArenaCounts counts;           // of the plan that is served
-    int64_t elsewhere = 0;        // requests that it has no place for
+    int64_t moves = 0;      // pages that were unmapped
+    ArenaCounts counts;     // of the plan that is served
+    int64_t elsewhere = 0;  // requests that it has no place for
     int64_t elsewhere_bytes = 0;
   };
 

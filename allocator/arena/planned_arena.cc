@@ -129,8 +129,7 @@ void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
     *verdict = {What::kUnplaced, index};
     return nullptr;
   }
-  const bool is_free =
-      ComeUp(index) && (late_.empty() || !MeetsLate(slot));
+  const bool is_free = ComeUp(index) && (late_.empty() || !MeetsLate(slot));
   if (is_free && backing_ != nullptr &&
       !backing_->Back(slot.offset, slot.end)) {
     *verdict = {What::kUnbacked, index};

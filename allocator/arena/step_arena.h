@@ -7,10 +7,11 @@
 //                    steps repeat otherwise, or blocks live longer, it is laid
 //                    out anew for that.
 //   kServing         as planned, since that held for kCleanSteps in a row
-//   kOff             by demand, after kMostRetreats retreats in a row: kBadSteps
+//   kOff             by demand, after kMostRetreats retreats in a row:
+//   kBadSteps
 //                    in a row were not as planned, or what was thought was not
-//                    what happened. Until a plan is not wanted for a step, which
-//                    is a new begin.
+//                    what happened. Until a plan is not wanted for a step,
+//                    which is a new begin.
 //
 // Blocks that are alive when a plan begins stay where they are; they have a
 // place in it from their next request on.

@@ -38,11 +38,11 @@ absl::StatusOr<DevicePages> DevicePages::Make(const CudaDriver* driver,
   }
   const CUmemAllocationProp properties = PropertiesOf(device);
   size_t least = 0;
-  status = DriverStatus(*driver,
-                        driver->mem_get_allocation_granularity(
-                            &least, &properties,
-                            CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-                        "cuMemGetAllocationGranularity");
+  status = DriverStatus(
+      *driver,
+      driver->mem_get_allocation_granularity(
+          &least, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+      "cuMemGetAllocationGranularity");
   if (!status.ok()) return status;
   DevicePages pages(driver, device);
   const auto wanted =

@@ -23,7 +23,7 @@ class DevicePages {
   // more than kMostPages of those, larger: calls take time per page.
   // FailedPrecondition where the device cannot map memory. `driver` outlives
   // this.
-  static constexpr int64_t kMostPages = 2048;
+  static constexpr int64_t kMostPages = 4096;
   static absl::StatusOr<DevicePages> Make(const CudaDriver* driver, int device,
                                           Bytes memory);
 

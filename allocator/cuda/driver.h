@@ -29,8 +29,8 @@ struct CudaDriver {
   decltype(&cuMemSetAccess) mem_set_access;
 };
 
-// The result of `call`, made just now. ResourceExhausted for memory, Unavailable
-// for every other error.
+// The result of `call`, made just now. ResourceExhausted for memory,
+// Unavailable for every other error.
 absl::Status DriverStatus(const CudaDriver& driver, CUresult result,
                           const char* call);
 

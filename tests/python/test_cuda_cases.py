@@ -103,7 +103,7 @@ def test_an_error_of_the_script_ends_it_as_ever(
 
 def test_a_full_slab_has_room_again_in_the_next_step(process: Zygote) -> None:
     plain = unmanaged(process, "plain")
-    managed = run(process, "plain", "late", 30 << 20, host_budget=4 << 20)
+    managed = run(process, "plain", "late", 20 << 20, host_budget=4 << 20)
     assert managed.notes == plain.notes, managed.lines
     said = [line for line in managed.lines if "no room to offload" in line]
     assert len(said) == 1, managed.lines
@@ -129,7 +129,7 @@ OLD_NAMES = r"EBBTIDE_SPILL_DIR"
 def test_lines_speak_of_host_memory_where_bytes_are_offloaded_to_it(
     process: Zygote,
 ) -> None:
-    environment = {"RANDOM_SCHEDULE": "late"} | within(30 << 20, 4 << 20)
+    environment = {"RANDOM_SCHEDULE": "late"} | within(20 << 20, 4 << 20)
     done = process.run("cuda_cases.plain", environment, seconds=60, finish=True)
     said = re.sub(OLD_NAMES, "", "\n".join(done.lines))
     assert not re.search("(?i)spill|disk", said), said
@@ -139,7 +139,7 @@ def test_lines_speak_of_host_memory_where_bytes_are_offloaded_to_it(
 
 def test_without_offloading_reasons_speak_of_it(process: Zygote) -> None:
     environment = {"RANDOM_SCHEDULE": "late", "EBBTIDE_RECOMPUTE": "0"}
-    environment |= within(256 << 20, HOST_BUDGET) | {"EBBTIDE_SPILL_DIR": "none"}
+    environment |= within(60 << 20, HOST_BUDGET) | {"EBBTIDE_SPILL_DIR": "none"}
     done = process.run("cuda_cases.plain", environment, seconds=60)
     reasons = {group["reason"] for group in done.report["saved"]["groups"]}
     ends = {reason for reason in reasons if "RECOMPUTE=0" in reason}

@@ -14,7 +14,7 @@ import torch
 
 import gpu_models
 
-STEPS = 24
+STEPS = 28
 torch.backends.cudnn.enabled = False
 
 
