@@ -6,10 +6,8 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -99,11 +97,6 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
 
   bool sees_blocks() const { return sees_blocks_; }
   ArenaCudaAllocator& arenas() { return arenas_; }
-  std::string WhyNoArena(DeviceIndex device) const {
-    const std::lock_guard lock(reasons_mutex_);
-    return no_arena_[device];
-  }
-
   c10::DataPtr allocate(size_t size) override {
     const DeviceIndex device = c10::cuda::current_device();
     Settle(device, &CudaBudgets()[device]);
@@ -240,8 +233,9 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     const Bytes total = CudaBudgets()[device].total;
     const absl::Status made =
         arenas_.MakeArena(device, total, LimitOf(device, total));
-    const std::lock_guard lock(reasons_mutex_);
-    no_arena_[device] = std::string(made.message());
+    if (!made.ok() && policy.on_no_arena != nullptr) {
+      policy.on_no_arena(device, made);
+    }
   }
 
   // Memory that nothing uses, where a budget has become smaller than what is
@@ -355,8 +349,6 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   ArenaCudaAllocator& arenas_;
   const bool sees_blocks_;
   std::atomic<bool> attached_ = false;
-  mutable std::mutex reasons_mutex_;
-  std::array<std::string, kMaxCudaDevices> no_arena_;
 };
 
 std::atomic<BudgetedCudaAllocator*> ours = nullptr;
@@ -413,10 +405,6 @@ std::optional<StepArena::Facts> CudaAllocator::ArenaOf(DeviceIndex device) {
   const DeviceArena* const arena = ours.load()->arenas().ArenaOf(device);
   if (arena == nullptr) return std::nullopt;
   return arena->facts();
-}
-
-std::string CudaAllocator::WhyNoArena(DeviceIndex device) {
-  return ours == nullptr ? "" : ours.load()->WhyNoArena(device);
 }
 
 bool CudaAllocator::IsInPlace() {

@@ -59,6 +59,9 @@ class CudaAllocator {
     // Lines to stand below the native text of an OutOfMemoryError on a device
     // with a budget, without a newline at the end; "" for none.
     std::string (*explain)(c10::DeviceIndex device, Bytes wanted) = nullptr;
+    // The device has a budget, and no arena for that reason.
+    void (*on_no_arena)(c10::DeviceIndex device,
+                        const absl::Status& why) = nullptr;
     // The op that this thread is in, for reports; "": nobody knows.
     std::string (*name_op)() = nullptr;
   };
@@ -75,8 +78,6 @@ class CudaAllocator {
   static void BeginStep(c10::DeviceIndex device, bool wants_plan);
   // nullopt where the device has no arena.
   static std::optional<StepArena::Facts> ArenaOf(c10::DeviceIndex device);
-  // Why the device has no arena although it has a budget; "" where it has one.
-  static std::string WhyNoArena(c10::DeviceIndex device);
 
   // Whether ours is still the one that PyTorch asks.
   static bool IsInPlace();

@@ -106,6 +106,13 @@ Bytes BudgetOf(DeviceIndex device, const CudaAllocator::Room& room) {
   return budget;
 }
 
+void OnNoArena(DeviceIndex device, const absl::Status& why) {
+  Say(absl::StrCat(NameOf(device), ": memory is not mapped in pages (",
+                   why.message(),
+                   "): PyTorch's segments go back whole only, so more is "
+                   "evicted"));
+}
+
 std::string LiveByKind(const Ledger& ledger) {
   const BytesByKind live = ledger.LiveByKind();
   std::vector<std::string> kinds;
@@ -236,6 +243,7 @@ void StartCuda(const Settings& settings) {
       CudaAllocator::Install({.relieve = &CudaDevice::Relieve,
                               .budget = &BudgetOf,
                               .explain = &Explain,
+                              .on_no_arena = &OnNoArena,
                               .name_op = &CurrentOpName});
   if (state.budgets.empty()) return;
   if (!installed.ok()) {
