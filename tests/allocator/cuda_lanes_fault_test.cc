@@ -253,7 +253,8 @@ TEST_F(BrokenCopyTest, ThatHoldsForTheLastCallOfACopy) {
 }
 
 TEST_F(BrokenCopyTest, WhatMayStillBeWrittenToIsKeptToTheEnd) {
-  FailAfterParts(2, /*count=*/2);  // also the wait for what was given
+  // Also the scope of the wait for what was given, and that wait.
+  FailAfterParts(2, /*count=*/3);
   EXPECT_FALSE(lanes_->Out(tensor_.data(), extent_, KiB(200), program_).ok());
   EXPECT_FALSE(cuda_.IsIdle(cuda_.Made(0)));
   lanes_->Give(extent_);
@@ -276,6 +277,7 @@ TEST_F(BrokenCopyTest, WhatAFailedCopyTouchedIsKeptToTheEnd) {
   cuda_.Launch(program_, [&] { ran = true; });
   cuda_.Run();
   EXPECT_FALSE(ran) << "the stream is ordered none the less";
+  lanes_->Poll();
   lanes_->Give(extent_);
   EXPECT_EQ(lanes_->in_flight(CopyWay::kOut), Bytes{0});
   EXPECT_EQ(lanes_->kept_back(), KiB(200));

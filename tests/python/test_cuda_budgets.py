@@ -35,36 +35,7 @@ ENDS = {
     "lstm": Ends(607791104, 607791104, 1444937728, 1451229184),
 }
 # Job, allocator and way that do not hold yet, and why.
-DIES = (
-    "lm-expandable-recompute",
-    "llama-native-both",
-    "llama-expandable-both",
-    "trainer-native-offload",
-    "gpt-native-recompute",
-    "gpt-expandable-recompute",
-    "resnet-native-both",
-    "resnet-expandable-recompute",
-    "resnet-expandable-both",
-    "encdec-native-recompute",
-    "lstm-native-both",
-    "lstm-expandable-both",
-)
-PASSES = (
-    "lm-expandable-offload",
-    "llama-expandable-recompute",
-    "trainer-expandable-offload",
-    "trainer-expandable-both",
-    "unet-expandable-offload",
-    "unet-expandable-both",
-    "encdec-expandable-recompute",
-    "encdec-expandable-offload",
-)
-UNMET = {
-    **dict.fromkeys(DIES, "free bytes lie in pieces of segments, and a request fails"),
-    **dict.fromkeys(PASSES, "expandable segments take more than the budget"),
-}
-# By less than a MiB, or not at all.
-SOMETIMES = ("lm-expandable-offload",)
+UNMET: dict[str, str] = {}
 LEAVES_ROOM = dict.fromkeys(
     map("-".join, itertools.product(JOBS, ALLOCATORS, WAYS)),
     "segments are short of memory before planned addresses are in use",
@@ -78,9 +49,8 @@ def cells(unmet: dict[str, str], short: str = "") -> Iterator[Any]:
         marks: list[Any] = [] if name.startswith(short) else [pytest.mark.long]
         if LONG or name in unmet:
             # In ./dev long each has the floor's budget, and other models.
-            strict = not LONG and name not in SOMETIMES
             why = unmet.get(name, "a cell of ./dev long")
-            marks.append(pytest.mark.xfail(strict=strict, reason=why))
+            marks.append(pytest.mark.xfail(strict=False, reason=why))
         yield pytest.param(job, allocator, way, id=name, marks=marks)
 
 
