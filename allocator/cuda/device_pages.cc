@@ -14,6 +14,14 @@ CUmemAllocationProp PropertiesOf(int device) {
   return properties;
 }
 
+// A call that fails is made once more: what passes by itself costs the program
+// nothing.
+template <typename Call>
+CUresult Twice(Call call) {
+  const CUresult first = call();
+  return first == CUDA_SUCCESS ? first : call();
+}
+
 CUdeviceptr Address(const char* at) {
   return reinterpret_cast<CUdeviceptr>(at);
 }
@@ -64,9 +72,10 @@ absl::StatusOr<char*> DevicePages::Reserve(Bytes size) {
 absl::StatusOr<uint64_t> DevicePages::Create() {
   const CUmemAllocationProp properties = PropertiesOf(device_);
   CUmemGenericAllocationHandle page = 0;
-  const absl::Status status = DriverStatus(
-      *driver_, driver_->mem_create(&page, Size(page_), &properties, 0),
-      "cuMemCreate");
+  const absl::Status status = DriverStatus(*driver_, Twice([&] {
+    return driver_->mem_create(&page, Size(page_), &properties, 0);
+  }),
+                                           "cuMemCreate");
   if (!status.ok()) return status;
   return page;
 }
@@ -74,16 +83,17 @@ absl::StatusOr<uint64_t> DevicePages::Create() {
 // A page that cannot be released in two calls is lost to the process; nothing
 // else depends on it.
 void DevicePages::Release(uint64_t page) {
-  if (driver_->mem_release(page) != CUDA_SUCCESS) driver_->mem_release(page);
+  Twice([&] { return driver_->mem_release(page); });
 }
 
 absl::Status DevicePages::Map(char* at, absl::Span<const uint64_t> pages) {
   absl::Status status;
   char* end = at;
   for (const uint64_t page : pages) {
-    status = DriverStatus(
-        *driver_, driver_->mem_map(Address(end), Size(page_), 0, page, 0),
-        "cuMemMap");
+    status = DriverStatus(*driver_, Twice([&] {
+      return driver_->mem_map(Address(end), Size(page_), 0, page, 0);
+    }),
+                          "cuMemMap");
     if (!status.ok()) break;
     end += Count(page_);
   }
@@ -97,7 +107,9 @@ absl::Status DevicePages::Map(char* at, absl::Span<const uint64_t> pages) {
 }
 
 absl::Status DevicePages::Unmap(char* at) {
-  return DriverStatus(*driver_, driver_->mem_unmap(Address(at), Size(page_)),
+  return DriverStatus(*driver_, Twice([&] {
+    return driver_->mem_unmap(Address(at), Size(page_));
+  }),
                       "cuMemUnmap");
 }
 
@@ -108,9 +120,10 @@ absl::Status DevicePages::Allow(char* begin, Bytes size) {
                       .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
     access.back().location.id = device;
   }
-  return DriverStatus(*driver_,
-                      driver_->mem_set_access(Address(begin), Size(size),
-                                              access.data(), access.size()),
+  return DriverStatus(*driver_, Twice([&] {
+    return driver_->mem_set_access(Address(begin), Size(size), access.data(),
+                                   access.size());
+  }),
                       "cuMemSetAccess");
 }
 

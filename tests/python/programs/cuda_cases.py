@@ -42,7 +42,8 @@ def on_device(case: Callable[[Trial], None]) -> Callable[[Trial], None]:
         case(t)
         torch.cuda.synchronize()
         peak = max(map(torch.cuda.max_memory_allocated, range(2)))
-        t.count("memory", allocated=peak)
+        reserved = max(map(torch.cuda.max_memory_reserved, range(2)))
+        t.count("memory", allocated=peak, reserved=reserved)
         t.add("device", [str(cudasim.broken()), *cudasim.hazards()])
         t.count("left", **left())
 
