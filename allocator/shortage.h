@@ -8,7 +8,6 @@ enum class Shortage {
   kForeseen,  // no lock of an allocator is held
   kMissed,    // the allocator's lock is held: waiting for a lock of ours could
               // be for ever
-  kFailed,    // the allocator has failed: what is free lies in pieces
 };
 
 }  // namespace ebbtide

@@ -97,9 +97,9 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
 
   bool sees_blocks() const { return sees_blocks_; }
   ArenaCudaAllocator& arenas() { return arenas_; }
+
   c10::DataPtr allocate(size_t size) override {
-    const DeviceIndex device = c10::cuda::current_device();
-    Settle(device, &CudaBudgets()[device]);
+    const DeviceIndex device = SettledDevice();
     c10::DataPtr data;
     if (DeviceArena* const arena = arenas_.ArenaFor(device, size)) {
       data = AllocateInArena(arena, size);
@@ -111,13 +111,11 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     return data;
   }
   void* raw_alloc(size_t size) override {
-    const DeviceIndex device = c10::cuda::current_device();
-    Settle(device, &CudaBudgets()[device]);
+    const DeviceIndex device = SettledDevice();
     return WithRoom(device, size, [&] { return inner().raw_alloc(size); });
   }
   void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override {
-    const DeviceIndex device = c10::cuda::current_device();
-    Settle(device, &CudaBudgets()[device]);
+    const DeviceIndex device = SettledDevice();
     return WithRoom(device, size, [&] {
       return inner().raw_alloc_with_stream(size, stream);
     });
@@ -126,7 +124,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   // Before the native allocator reserves a segment for the request of this
   // thread. True if a cached block may have become free.
   bool OnSegment() {
-    const CudaBudget& state = CudaBudgets()[request.device];
+    CudaBudget& state = CudaBudgets()[request.device];
     const Bytes segment = SegmentFor(request.size);
     DeviceArena* const arena = arenas_.ArenaOf(request.device);
     bool relieved = false;
@@ -148,7 +146,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
       }
       relieved = true;
     }
-    SetFraction(request.device, &CudaBudgets()[request.device]);
+    SetFraction(request.device, &state);
     return relieved;
   }
 
@@ -203,6 +201,13 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     if (sees_blocks_ && !attached_.exchange(true)) {
       inner().attachAllocatorTraceTracker(&NoteTrace);
     }
+  }
+
+  // This thread's, with its budget carried out.
+  DeviceIndex SettledDevice() {
+    const DeviceIndex device = c10::cuda::current_device();
+    Settle(device, &CudaBudgets()[device]);
+    return device;
   }
 
   // Before the first request under a new budget or fraction, because it needs
@@ -309,7 +314,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
       try {
         return take();
       } catch (const c10::OutOfMemoryError& error) {
-        if (Relieve(device, rounded, Shortage::kFailed)) continue;
+        if (Relieve(device, rounded, Shortage::kForeseen)) continue;
         ThrowWithReport(error, device, rounded);
       }
     }

@@ -6,7 +6,6 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <utility>
 
@@ -144,9 +143,7 @@ void ArenaCudaAllocator::emptyCache(c10::MempoolId_t pool) {
   const int count = count_;
   for (int device = 0; device < count; ++device) {
     DeviceArena* const arena = ArenaOf(static_cast<DeviceIndex>(device));
-    if (arena == nullptr) continue;
-    arena->GiveBack(Bytes{std::numeric_limits<int64_t>::max() / 2},
-                    /*of_plan=*/false);
+    if (arena != nullptr) arena->GiveBackFree();
   }
 }
 

@@ -3,7 +3,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -58,8 +57,7 @@ void DeviceArena::BeginStep(bool is_wanted) {
 }
 
 void DeviceArena::NoteBeside() {
-  pages_.GiveBack(Bytes{std::numeric_limits<int64_t>::max() / 2},
-                  /*of_plan=*/false);
+  GiveBackFree();
   const PageArena::Facts facts = pages_.facts();
   const DeviceBooks& books = BooksOf(parts_.device);
   std::lock_guard lock(mutex_);
@@ -159,6 +157,10 @@ bool DeviceArena::FindsRoom(size_t size, c10::cuda::CUDAStream stream) {
 
 Bytes DeviceArena::GiveBack(Bytes wanted, bool of_plan) {
   return pages_.GiveBack(wanted, of_plan);
+}
+
+void DeviceArena::GiveBackFree() {
+  pages_.GiveBack(pages_.mapped(), /*of_plan=*/false);
 }
 
 void DeviceArena::AllowPeer(c10::DeviceIndex device) {

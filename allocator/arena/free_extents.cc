@@ -10,7 +10,7 @@ namespace {
 void AddUse(StreamUses* uses, const StreamUse& use) {
   for (StreamUse& known : *uses) {
     if (known.stream != use.stream) continue;
-    // Of two marks of a stream neither is known to be the later one.
+    // Either of two marks of a stream may be the later one.
     if (known.end != use.end) known.end = nullptr;
     return;
   }
@@ -119,7 +119,7 @@ void FreeExtents::TakeFront(int64_t begin, int64_t size) {
 }
 
 std::optional<int64_t> FreeExtents::LowestFit(int64_t size, int stream) const {
-  // Of the own class so many are looked at, because they may be too small.
+  // Extents of the own class may be too small: so many of them are looked at.
   constexpr int kMostLooks = 8;
   if (static_cast<size_t>(stream) >= index_.size()) return std::nullopt;
   const Index& index = *index_[stream];

@@ -50,7 +50,7 @@ class FreeExtents {
   // Takes [begin, end), which is within extents, out of them. Returns the uses
   // of what is mapped there.
   StreamUses Take(int64_t begin, int64_t end);
-  // The same where [begin, begin + size) is the front of an extent that work of
+  // Takes [begin, begin + size), which is the front of an extent that work of
   // one stream uses.
   void TakeFront(int64_t begin, int64_t size);
 
@@ -69,7 +69,7 @@ class FreeExtents {
  private:
   // Sizes are of one class from a quarter of a power of two to the next.
   static constexpr int kClasses = 4 * 48;
-  // Of one class, by where they begin, with their sizes.
+  // Extents of one class, by where they begin, with their sizes.
   using SizeClass = absl::btree_set<std::pair<int64_t, int64_t>>;
   struct Index {
     std::array<SizeClass, kClasses> classes;

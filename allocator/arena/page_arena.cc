@@ -4,12 +4,10 @@
 #include <iterator>
 #include <tuple>
 
+#include "planner/place_problem.h"
+
 namespace ebbtide {
 namespace {
-
-int64_t AlignUp(int64_t size, int64_t grain) {
-  return (size + grain - 1) / grain * grain;
-}
 
 // Extents that touch, one behind the other.
 struct Group {
@@ -287,7 +285,7 @@ bool PageArena::Supply(int64_t count, Pages but) {
   return pages_.spare() >= count;
 }
 
-// Those first that touch the fewest others.
+// Pages that touch the fewest others go first.
 void PageArena::TakeFreePages(int64_t count, Pages but) {
   std::vector<FreePage> found = FreePages(but);
   std::stable_sort(found.begin(), found.end(),

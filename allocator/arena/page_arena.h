@@ -74,7 +74,7 @@ class PageArena final : PlanBacking {
   // where there are not enough pages for it. `verdict`: of the plan. A request
   // of which it is kUnbacked may be made again when memory has been freed.
   void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr);
-  // The same by demand, without a look at the plan, also among blocks of the
+  // Allocates by demand, without a look at the plan, also among blocks of the
   // other kind.
   void* AllocateAnywhere(Bytes size, int stream);
   // `others`: streams besides its own whose work so far uses the block. False,

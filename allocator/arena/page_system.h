@@ -49,15 +49,15 @@ class StreamOrder {
   // Streams that are numbered so far.
   virtual int streams() const = 0;
   virtual absl::StatusOr<StreamMark> Mark(int stream) = 0;
-  // What is queued on the stream from now on runs behind the mark.
+  // Work that is queued on the stream from now on runs behind the mark.
   virtual absl::Status RunBehind(const StreamMark& mark, int stream) = 0;
   virtual bool IsOver(const StreamMark& mark) = 0;
   // Blocks until the work before the mark is done.
   virtual absl::Status Wait(const StreamMark& mark) = 0;
 };
 
-// What is queued on the stream from now on runs behind all that is queued on
-// the others now.
+// Work that is queued on the stream from now on runs behind all that is queued
+// on the others now.
 absl::Status RunBehindAll(StreamOrder* order, int stream);
 
 }  // namespace ebbtide
