@@ -180,14 +180,15 @@ class Use:
             f"{self.points:+.1f} points"
         )
 
-    def complaints(self) -> Iterator[str]:
+    def complaints(self, *, with_time: bool) -> Iterator[str]:
+        """`with_time`: the planner has a processor for itself."""
         if self.state != "serving":
             yield f"planned addresses are not in use, but {self.state}"
         if self.share < LEAST_SHARE:
             yield f"{self.share:.1%} of the budget is planned with"
         if self.waste > self.allowed:
             yield f"{self.waste / MIB:.1f} MiB of waste, not {self.allowed / MIB:.1f}"
-        if self.points > MOST_POINTS:
+        if with_time and self.points > MOST_POINTS:
             yield f"`ebbtide plan` is faster by {self.points:.1f} points"
 
 
