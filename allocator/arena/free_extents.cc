@@ -19,6 +19,29 @@ void AddUse(StreamUses* uses, const StreamUse& use) {
 
 }  // namespace
 
+StreamUses UsesSoFar(StreamOrder* order) {
+  StreamUses uses;
+  for (int i = 0; i < order->streams(); ++i) {
+    uses.push_back({.stream = i});
+    if (order->streams() == 1) break;
+    const auto mark = order->Mark(i);
+    if (mark.ok()) uses.back().end = *mark;
+  }
+  return uses;
+}
+
+// Once per stream: its last work is behind all marks of it.
+bool WaitFor(const StreamUses& uses, StreamOrder* order) {
+  std::vector<bool> is_done(order->streams());
+  for (const StreamUse& use : uses) {
+    if (is_done[use.stream]) continue;
+    const auto mark = order->Mark(use.stream);
+    if (!mark.ok() || !order->Wait(*mark).ok()) return false;
+    is_done[use.stream] = true;
+  }
+  return true;
+}
+
 bool FreeExtents::AreAlike(const FreeExtent& a, const FreeExtent& b) {
   return a.is_mapped == b.is_mapped &&
          std::equal(a.uses.begin(), a.uses.end(), b.uses.begin(), b.uses.end(),

@@ -29,6 +29,12 @@ struct StreamUse {
 // The first is that of the stream whose block lay there.
 using StreamUses = absl::InlinedVector<StreamUse, 1>;
 
+// Work that is queued on any stream now.
+StreamUses UsesSoFar(StreamOrder* order);
+// Blocks until all work of the streams that have a use is done. False where
+// that cannot be waited for.
+bool WaitFor(const StreamUses& uses, StreamOrder* order);
+
 struct FreeExtent {
   int64_t end = 0;
   bool is_mapped = false;

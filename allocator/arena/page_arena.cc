@@ -2,81 +2,16 @@
 
 #include <algorithm>
 #include <iterator>
-#include <tuple>
 
 #include "planner/place_problem.h"
 
 namespace ebbtide {
 namespace {
 
-// Extents that touch, one behind the other.
-struct Group {
-  FreeExtents::Map::const_iterator first;
-  FreeExtents::Map::const_iterator last;  // behind them
-  int64_t begin = 0;
-  int64_t end = 0;
-};
-
-template <typename Use, typename Visit>
-void ForEachGroup(const FreeExtents::Map& extents, Use use, Visit visit) {
-  for (auto it = extents.begin(); it != extents.end();) {
-    if (!use(it->second)) {
-      ++it;
-      continue;
-    }
-    Group group = {.first = it, .begin = it->first, .end = it->second.end};
-    for (++it; it != extents.end() && it->first == group.end && use(it->second);
-         ++it) {
-      group.end = it->second.end;
-    }
-    group.last = it;
-    visit(group);
-  }
-}
-
-bool AnyExtent(const FreeExtent&) { return true; }
-
 // Part of the addresses that is for small blocks.
 constexpr int64_t kSmallPart = 16;
 
 }  // namespace
-
-// Counts pages of any range that are not mapped, and those at which no block
-// lies.
-class PageArena::Census {
- public:
-  explicit Census(const PageArena& arena)
-      : page_(arena.pages_.page()),
-        missing_(arena.pages_.top() + 1),
-        free_(arena.pages_.top() + 1) {
-    for (const FreePage& page : arena.FreePages({})) free_[page.index + 1] = 1;
-    for (int64_t i = 0; i < arena.pages_.top(); ++i) {
-      missing_[i + 1] = missing_[i] + (arena.pages_.IsMapped(i) ? 0 : 1);
-      free_[i + 1] += free_[i];
-    }
-  }
-
-  int64_t Missing(int64_t begin, int64_t end) const {
-    return MissingBefore((end + page_ - 1) / page_) -
-           MissingBefore(begin / page_);
-  }
-  // The pages that may be taken for the range: those outside.
-  int64_t FreeOutside(int64_t begin, int64_t end) const {
-    const auto top = static_cast<int64_t>(free_.size()) - 1;
-    return free_[top] - free_[std::min((end + page_ - 1) / page_, top)] +
-           free_[std::min(begin / page_, top)];
-  }
-
- private:
-  int64_t MissingBefore(int64_t page) const {
-    const auto top = static_cast<int64_t>(missing_.size()) - 1;
-    return missing_[std::min(page, top)] + std::max<int64_t>(0, page - top);
-  }
-
-  const int64_t page_;
-  std::vector<int64_t> missing_;  // before each page
-  std::vector<int64_t> free_;
-};
 
 absl::Status PageArena::Reserve(Bytes size) {
   const std::lock_guard lock(mutex_);
@@ -147,53 +82,20 @@ bool PageArena::FindsRoom(Bytes size, int stream) {
 
 // Pages are created before work is made to wait for other streams, and moved
 // only where that is not enough, either.
-std::optional<PageArena::Window> PageArena::ChooseWindow(int64_t size,
-                                                         int stream,
-                                                         Zone zone) const {
-  const Census census(*this);
+std::optional<PageWindow> PageArena::ChooseWindow(int64_t size, int stream,
+                                                  Zone zone) const {
+  const int64_t room = system_.Room();
+  const auto idle = static_cast<int64_t>(IdlePlanPages({}).size());
+  const PageCensus census(free_, pages_, room + idle);
   const auto own =
-      FindWindow(census, size, stream, zone, /*of_any_stream=*/false);
-  if (own && own->missing <= system_.Room()) return own;
+      FindWindow(free_[zone], census, size, stream, /*of_any_stream=*/false);
+  if (own && own->missing <= room) return own;
   const auto any =
-      FindWindow(census, size, stream, zone, /*of_any_stream=*/true);
+      FindWindow(free_[zone], census, size, stream, /*of_any_stream=*/true);
   return any ? any : own;
 }
 
-// Where the fewest pages are missing, in the smallest hole of those.
-std::optional<PageArena::Window> PageArena::FindWindow(
-    const Census& census, int64_t size, int stream, Zone zone,
-    bool of_any_stream) const {
-  const int64_t room =
-      system_.Room() + static_cast<int64_t>(IdlePlanPages({}).size());
-  std::optional<std::tuple<int64_t, int64_t, int64_t>> best;
-  const auto offer = [&](const Group& group, int64_t begin) {
-    const int64_t end = begin + size;
-    if (begin < group.begin || end > group.end) return;
-    const int64_t missing = census.Missing(begin, end);
-    if (missing > room + census.FreeOutside(begin, end)) return;
-    const std::tuple offered(missing, group.end - group.begin, begin);
-    if (!best || offered < *best) best = offered;
-  };
-  ForEachGroup(
-      free_[zone].all(),
-      [&](const FreeExtent& extent) {
-        return of_any_stream || extent.IsFor(stream);
-      },
-      [&](const Group& group) {
-        if (group.end - group.begin < size) return;
-        offer(group, group.begin);
-        offer(group, group.end - size);
-        for (auto it = group.first; it != group.last; ++it) {
-          if (!it->second.is_mapped) continue;
-          offer(group, it->first);
-          offer(group, it->second.end - size);
-        }
-      });
-  if (!best) return std::nullopt;
-  return Window{.begin = std::get<2>(*best), .missing = std::get<0>(*best)};
-}
-
-bool PageArena::TakeWindow(const Window& window, int64_t size, int stream) {
+bool PageArena::TakeWindow(const PageWindow& window, int64_t size, int stream) {
   if (window.missing > 0 && !MapWindow(window, size, stream)) return false;
   const int64_t end = window.begin + size;
   FreeExtents& free = FreeAt(window.begin);
@@ -213,8 +115,8 @@ bool PageArena::TakeWindow(const Window& window, int64_t size, int stream) {
 }
 
 // Pages that have become mapped are free ones of the stream.
-bool PageArena::MapWindow(const Window& window, int64_t size, int stream) {
-  const Pages wanted = PagesOf(window.begin, window.begin + size);
+bool PageArena::MapWindow(const PageWindow& window, int64_t size, int stream) {
+  const PageRange wanted = PagesOf(window.begin, window.begin + size);
   if (!Supply(window.missing, wanted)) return false;
   std::vector<int64_t> missing;
   for (int64_t i = wanted.first; i < wanted.last; ++i) {
@@ -232,32 +134,12 @@ bool PageArena::MapWindow(const Window& window, int64_t size, int stream) {
   return is_mapped;
 }
 
-PageArena::Pages PageArena::PagesOf(int64_t begin, int64_t end) const {
+PageRange PageArena::PagesOf(int64_t begin, int64_t end) const {
   return {.first = begin / pages_.page(),
           .last = (end + pages_.page() - 1) / pages_.page()};
 }
 
-// Mapped ones at which no block lies, without the plan's.
-std::vector<PageArena::FreePage> PageArena::FreePages(Pages but) const {
-  std::vector<FreePage> found;
-  const auto add = [&](const Group& group) {
-    const int64_t last = std::min(group.end / pages_.page(), pages_.top());
-    const size_t before = found.size();
-    for (int64_t i = AlignUp(group.begin, pages_.page()) / pages_.page();
-         i < last; ++i) {
-      if (pages_.IsMapped(i) && !but.Has(i)) found.push_back({.index = i});
-    }
-    for (size_t k = before; k < found.size(); ++k) {
-      found[k].neighbours = static_cast<int64_t>(found.size() - before);
-    }
-  };
-  for (const FreeExtents& free : free_) {
-    ForEachGroup(free.all(), AnyExtent, add);
-  }
-  return found;
-}
-
-std::vector<int64_t> PageArena::IdlePlanPages(Pages but) const {
+std::vector<int64_t> PageArena::IdlePlanPages(PageRange but) const {
   std::vector<int64_t> idle;
   if (plan_ == nullptr || plan_missing_ == plan_pages_.last - plan_pages_.first)
     return idle;
@@ -269,7 +151,7 @@ std::vector<int64_t> PageArena::IdlePlanPages(Pages but) const {
     }
   };
   for (const ArenaPlan::Slot* slot : plan_->Live()) {
-    const Pages live = PagesOf(base + slot->offset, base + slot->end);
+    const PageRange live = PagesOf(base + slot->offset, base + slot->end);
     add_until(live.first);
     next = std::max(next, live.last);
   }
@@ -278,7 +160,7 @@ std::vector<int64_t> PageArena::IdlePlanPages(Pages but) const {
 }
 
 // Makes `count` pages spare, which are none of `but`.
-bool PageArena::Supply(int64_t count, Pages but) {
+bool PageArena::Supply(int64_t count, PageRange but) {
   if (pages_.Create(count)) return true;
   TakeFreePages(count - pages_.spare(), but);
   if (pages_.spare() < count) TakePlanPages(count - pages_.spare(), but);
@@ -286,8 +168,8 @@ bool PageArena::Supply(int64_t count, Pages but) {
 }
 
 // Pages that touch the fewest others go first.
-void PageArena::TakeFreePages(int64_t count, Pages but) {
-  std::vector<FreePage> found = FreePages(but);
+void PageArena::TakeFreePages(int64_t count, PageRange but) {
+  std::vector<FreePage> found = FreePages(free_, pages_, but);
   std::stable_sort(found.begin(), found.end(),
                    [](const FreePage& a, const FreePage& b) {
                      return a.neighbours < b.neighbours;
@@ -301,7 +183,7 @@ void PageArena::TakeFreePages(int64_t count, Pages but) {
     all.insert(all.end(), taken.back().second.begin(),
                taken.back().second.end());
   }
-  const bool is_done = WaitFor(all);
+  const bool is_done = WaitFor(all, &order_);
   for (auto& [begin, uses] : taken) {
     const bool is_spare = is_done && pages_.Unmap(begin / pages_.page());
     if (is_spare) ++moves_;
@@ -311,9 +193,9 @@ void PageArena::TakeFreePages(int64_t count, Pages but) {
   }
 }
 
-void PageArena::TakePlanPages(int64_t count, Pages but) {
+void PageArena::TakePlanPages(int64_t count, PageRange but) {
   std::vector<int64_t> idle = IdlePlanPages(but);
-  if (idle.empty() || !WaitFor(UsesSoFar())) return;
+  if (idle.empty() || !WaitFor(UsesSoFar(&order_), &order_)) return;
   if (static_cast<int64_t>(idle.size()) > count) idle.resize(count);
   for (const int64_t index : idle) {
     if (!pages_.Unmap(index)) continue;
@@ -322,39 +204,16 @@ void PageArena::TakePlanPages(int64_t count, Pages but) {
   }
 }
 
-// Once per stream: its last work is behind all marks of it.
-bool PageArena::WaitFor(const StreamUses& uses) {
-  std::vector<bool> is_done(order_.streams());
-  for (const StreamUse& use : uses) {
-    if (is_done[use.stream]) continue;
-    const auto mark = order_.Mark(use.stream);
-    if (!mark.ok() || !order_.Wait(*mark).ok()) return false;
-    is_done[use.stream] = true;
-  }
-  return true;
-}
-
-// Any work that is queued on any stream.
-StreamUses PageArena::UsesSoFar() const {
-  StreamUses uses;
-  for (int i = 0; i < order_.streams(); ++i) {
-    uses.push_back({.stream = i});
-    if (order_.streams() == 1) break;
-    const auto mark = order_.Mark(i);
-    if (mark.ok()) uses.back().end = *mark;
-  }
-  return uses;
-}
-
 bool PageArena::Back(int64_t begin, int64_t end) {
   if (plan_missing_ == 0) return true;
   const int64_t base = plan_pages_.first * pages_.page();
   const int64_t missing = pages_.Missing(base + begin, base + end);
   if (missing == 0) return true;
-  const Pages wanted = PagesOf(base + begin, base + end);
+  const PageRange wanted = PagesOf(base + begin, base + end);
   const int64_t available =
       system_.Room() +
-      static_cast<int64_t>(FreePages({}).size() + IdlePlanPages(wanted).size());
+      static_cast<int64_t>(FreePages(free_, pages_, {}).size() +
+                           IdlePlanPages(wanted).size());
   if (missing > available || !Supply(missing, wanted)) {
     pages_.ReleaseSpare();
     return false;
@@ -424,7 +283,7 @@ void PageArena::EndPlan() {
   if (plan_ == nullptr) return;
   const int64_t base = plan_pages_.first * pages_.page();
   int64_t next = base;
-  const StreamUses uses = UsesSoFar();
+  const StreamUses uses = UsesSoFar(&order_);
   for (const ArenaPlan::Slot* slot : plan_->Live()) {
     AddGap(next, base + slot->offset, uses);
     next = base + slot->end;
@@ -455,7 +314,8 @@ PageArena::Facts PageArena::facts() const {
   const std::lock_guard lock(mutex_);
   Facts facts = {
       .mapped = Bytes{pages_.mapped() * pages_.page()},
-      .free = Bytes{static_cast<int64_t>(FreePages({}).size()) * pages_.page()},
+      .free = Bytes{static_cast<int64_t>(FreePages(free_, pages_, {}).size()) *
+                    pages_.page()},
       .alive = Bytes{alive_},
       .moves = moves_,
       .elsewhere = elsewhere_,
@@ -503,7 +363,7 @@ bool PageArena::Check() const {
     for (const auto& [begin, extent] : free.all()) {
       parts.emplace_back(begin, extent.end);
       const int64_t missing = pages_.Missing(begin, extent.end);
-      const Pages pages = PagesOf(begin, extent.end);
+      const PageRange pages = PagesOf(begin, extent.end);
       const int64_t expected = extent.is_mapped ? 0 : pages.last - pages.first;
       if (missing != expected) return false;
     }

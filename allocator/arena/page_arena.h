@@ -42,6 +42,7 @@
 #include "allocator/arena/free_extents.h"
 #include "allocator/arena/page_map.h"
 #include "allocator/arena/page_system.h"
+#include "allocator/arena/page_window.h"
 #include "allocator/arena/planned_arena.h"
 #include "planner/units.h"
 
@@ -123,26 +124,10 @@ class PageArena final : PlanBacking {
  private:
   static constexpr int64_t kLargeBlock = 1 << 20;
 
-  // Where a block may lie, and pages that are to be mapped for it.
-  struct Window {
-    int64_t begin = 0;
-    int64_t missing = 0;
-  };
-  // Half-open, in pages.
-  struct Pages {
-    int64_t first = 0;
-    int64_t last = 0;
-    bool Has(int64_t page) const { return page >= first && page < last; }
-  };
-  struct FreePage {
-    int64_t neighbours = 0;  // free pages that it touches, itself included
-    int64_t index = 0;
-  };
   struct Live {
     int64_t end = 0;
     int stream = 0;
   };
-  class Census;
 
   // Blocks of less than 1 MiB, and others.
   enum Zone { kSmall, kLarge, kZones };
@@ -157,20 +142,15 @@ class PageArena final : PlanBacking {
   bool Back(int64_t begin, int64_t end) override;
   void* AllocateByDemand(int64_t size, int stream, Zone zone);
   void* Book(int64_t begin, int64_t size, int stream);
-  std::optional<Window> FindWindow(const Census& census, int64_t size,
-                                   int stream, Zone zone,
-                                   bool of_any_stream) const;
-  std::optional<Window> ChooseWindow(int64_t size, int stream, Zone zone) const;
-  bool TakeWindow(const Window& window, int64_t size, int stream);
-  bool MapWindow(const Window& window, int64_t size, int stream);
-  Pages PagesOf(int64_t begin, int64_t end) const;
-  std::vector<FreePage> FreePages(Pages but) const;
-  std::vector<int64_t> IdlePlanPages(Pages but) const;
-  bool Supply(int64_t count, Pages but);
-  void TakeFreePages(int64_t count, Pages but);
-  void TakePlanPages(int64_t count, Pages but);
-  bool WaitFor(const StreamUses& uses);
-  StreamUses UsesSoFar() const;
+  std::optional<PageWindow> ChooseWindow(int64_t size, int stream,
+                                         Zone zone) const;
+  bool TakeWindow(const PageWindow& window, int64_t size, int stream);
+  bool MapWindow(const PageWindow& window, int64_t size, int stream);
+  PageRange PagesOf(int64_t begin, int64_t end) const;
+  std::vector<int64_t> IdlePlanPages(PageRange but) const;
+  bool Supply(int64_t count, PageRange but);
+  void TakeFreePages(int64_t count, PageRange but);
+  void TakePlanPages(int64_t count, PageRange but);
   std::vector<Range> MappedRanges() const;
   void AddGap(int64_t begin, int64_t end, const StreamUses& uses);
 
@@ -183,7 +163,7 @@ class PageArena final : PlanBacking {
   absl::flat_hash_map<int64_t, Live> live_;  // served by demand, by offset
   int64_t alive_ = 0;                        // bytes of those
   std::unique_ptr<PlannedArena> plan_;
-  Pages plan_pages_;          // of its addresses
+  PageRange plan_pages_;      // of its addresses
   int64_t plan_missing_ = 0;  // pages of them that are not mapped
   int64_t moves_ = 0;
   int64_t elsewhere_ = 0;
