@@ -19,6 +19,7 @@
 #include "allocator/torch_cuda_budget.h"
 #include "allocator/torch_cuda_fill.h"
 #include "allocator/torch_cuda_forward.h"
+#include "allocator/torch_cuda_oom_text.h"
 
 namespace ebbtide {
 namespace {
@@ -69,18 +70,6 @@ class OnMiss final : public c10::FreeMemoryCallback {
 
 std::atomic<void (*)(void* block)> free_observer = nullptr;
 void DeleteObserved(void* block);
-
-// Replaces the size before `words`, as "1.50 GiB", where they are there.
-void ReplaceSize(const char* words, Bytes size, std::string* text) {
-  const size_t end = text->find(words);
-  if (end == std::string::npos) return;
-  const size_t unit = text->rfind(' ', end - 1);
-  if (unit == std::string::npos || unit == 0) return;
-  const size_t begin = text->rfind(' ', unit - 1) + 1;
-  text->replace(begin, end - begin,
-                c10::CachingDeviceAllocator::format_size(
-                    static_cast<uint64_t>(Count(size))));
-}
 
 class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
  public:
@@ -331,24 +320,15 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
                                     DeviceIndex device, Bytes wanted) {
     std::string report;
     if (policy.explain != nullptr) report = policy.explain(device, wanted);
-    const std::string text = WithArena(error.msg(), device);
+    std::string text = error.msg();
+    if (arenas_.ArenaOf(device) != nullptr) {
+      text = WithNumbers(text, arenas_.getDeviceStats(device),
+                         LimitOf(device, CudaBudgets()[device].total));
+    }
     if (report.empty() && text == error.msg()) throw;
     throw c10::OutOfMemoryError(
         report.empty() ? text : absl::StrCat(text, "\n", report),
         error.backtrace());
-  }
-
-  // The native text with the numbers of the native allocator and the arena.
-  std::string WithArena(std::string text, DeviceIndex device) {
-    if (arenas_.ArenaOf(device) == nullptr) return text;
-    const auto stats = arenas_.getDeviceStats(device);
-    const int64_t allocated = stats.allocated_bytes[0].current;
-    ReplaceSize(" allowed;", LimitOf(device, CudaBudgets()[device].total),
-                &text);
-    ReplaceSize(" is allocated by PyTorch", Bytes{allocated}, &text);
-    ReplaceSize(" is reserved by PyTorch but unallocated",
-                Bytes{stats.reserved_bytes[0].current - allocated}, &text);
-    return text;
   }
 
   ArenaCudaAllocator& arenas_;
