@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -57,9 +56,6 @@ bool Relieve(DeviceIndex device, Bytes needed, Shortage shortage) {
   in_handler = false;
   return relieved;
 }
-
-// How many private pools requests may be going to.
-std::atomic<int> open_pools = 0;
 
 // Asked by the native allocator, under its lock, where nothing cached fits: it
 // is about to reserve a segment.
@@ -137,16 +133,6 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     }
     SetFraction(request.device, &state);
     return relieved;
-  }
-
-  void beginAllocateToPool(DeviceIndex device, c10::MempoolId_t pool,
-                           std::function<bool(cudaStream_t)> filter) override {
-    inner().beginAllocateToPool(device, pool, std::move(filter));
-    ++open_pools;
-  }
-  void endAllocateToPool(DeviceIndex device, c10::MempoolId_t pool) override {
-    inner().endAllocateToPool(device, pool);
-    --open_pools;
   }
 
   void init(int devices) override {
@@ -235,7 +221,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   // Memory that nothing uses, where a budget has become smaller than what is
   // reserved. While a graph is captured PyTorch cannot look for it.
   void GiveBackExcess(DeviceIndex device, const CudaBudget& state) {
-    if (open_pools > 0 ||
+    if (arenas_.HasOpenPool() ||
         BooksOf(device).reserved() <= LimitOf(device, state.total)) {
       return;
     }
@@ -435,7 +421,9 @@ void CudaAllocator::ObserveFree(c10::DataPtr* data) {
       data->compare_exchange_deleter(DeleterOf(data->get()), &DeleteObserved));
 }
 
-bool CudaAllocator::HasOpenPool() { return open_pools > 0; }
+bool CudaAllocator::HasOpenPool() {
+  return ours != nullptr && ours.load()->arenas().HasOpenPool();
+}
 
 DeviceBooks& CudaAllocator::Books(DeviceIndex device) {
   return BooksOf(device);

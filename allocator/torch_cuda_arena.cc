@@ -91,7 +91,7 @@ absl::Status ArenaCudaAllocator::MakeArena(DeviceIndex device, Bytes total,
 
 DeviceArena* ArenaCudaAllocator::ArenaFor(DeviceIndex device,
                                           size_t size) const {
-  if (size == 0 || pools_ > 0) return nullptr;
+  if (size == 0 || HasOpenPool()) return nullptr;
   DeviceArena* const arena = ArenaOf(device);
   return arena != nullptr && arena->MayHold(size) ? arena : nullptr;
 }

@@ -47,6 +47,8 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   // The same for a tensor: nullptr while requests may be going to private
   // pools, and for more bytes than the device has, which PyTorch refuses.
   DeviceArena* ArenaFor(c10::DeviceIndex device, size_t size) const;
+  // True while requests may be going to private pools.
+  bool HasOpenPool() const { return pools_ > 0; }
   native::CUDAAllocator& native_allocator() { return inner(); }
   // True if the block is one of an arena's.
   bool Owns(const void* block) const { return ArenaOf(block) != nullptr; }

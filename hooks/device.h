@@ -133,10 +133,6 @@ class Device {
   virtual Bytes StepPeak(int index) const = 0;
   virtual Bytes RunPeak(int index) const = 0;
   virtual void ResetPeak(int index) = 0;
-  // Whether a request for `wanted` finds room where so much has been freed.
-  virtual bool MakesRoom(Bytes freed, Bytes wanted) const {
-    return freed >= wanted;
-  }
   // Whether `wanted` bytes can be had without anything going for them.
   virtual bool FindsRoom(int index, Bytes wanted) const {
     return !ledger(index).WouldExceed(wanted);

@@ -141,10 +141,7 @@ bool Residency::RelieveAtOnce(const Pressure& pressure) {
     const size_t bytes = victim->tape->storages[victim->storage].bytes;
     const bool has_gone = Evict(*victim);
     relieved = relieved || has_gone;
-    if (has_gone && Device::Get().MakesRoom(Device::Get().SizeOnDevice(bytes),
-                                            pressure.needed)) {
-      break;
-    }
+    if (has_gone && Device::Get().SizeOnDevice(bytes) >= pressure.needed) break;
     if (!has_gone && std::exchange(failed, true)) break;
   }
   return relieved;
