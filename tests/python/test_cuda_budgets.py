@@ -35,12 +35,21 @@ ENDS = {
     "lstm": Ends(607791104, 607791104, 1444937728, 1451229184),
 }
 
+UNMET = {
+    "gpt-native-recompute": "a dropout has no room for its trial",
+    "gpt-expandable-recompute": "a dropout has no room for its trial",
+    "resnet-native-both": "gradients among activations waste parts of pages",
+    "resnet-expandable-both": "gradients among activations waste parts of pages",
+}
+
 
 def cells(short: str = "") -> Iterator[Any]:
     """Job, allocator and way; those that do not begin with `short` are long."""
     for job, allocator, way in itertools.product(JOBS, ALLOCATORS, WAYS):
         name = f"{job}-{allocator}-{way}"
-        marks = [] if name.startswith(short) else [pytest.mark.long]
+        marks: list[Any] = [] if name.startswith(short) else [pytest.mark.long]
+        if not short and not LONG and name in UNMET:
+            marks.append(pytest.mark.xfail(strict=True, reason=UNMET[name]))
         yield pytest.param(job, allocator, way, id=name, marks=marks)
 
 
