@@ -1,5 +1,6 @@
 #include "allocator/torch_cuda_device_arena.h"
 
+#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -97,8 +98,10 @@ void* DeviceArena::Allocate(size_t size, c10::cuda::CUDAStream stream,
                             bool is_last) {
   const auto number = NumberOf(stream);
   if (!number) return nullptr;
-  void* const block =
-      arena_.Allocate(Bytes{static_cast<int64_t>(size)}, *number, is_last);
+  // Parameters, gradients and optimizer state are written without a graph.
+  const bool may_last = !c10::GradMode::is_enabled();
+  void* const block = arena_.Allocate(Bytes{static_cast<int64_t>(size)},
+                                      *number, is_last, may_last);
   if (block == nullptr) return nullptr;
   Block what = {.size = size, .stream = stream};
   if (parts_.history->is_enabled()) {

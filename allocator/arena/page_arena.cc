@@ -8,8 +8,9 @@
 namespace ebbtide {
 namespace {
 
-// Part of the addresses that is for small blocks.
-constexpr int64_t kSmallPart = 16;
+// Parts of the addresses, in 16ths.
+constexpr int64_t kSmallPart = 1;
+constexpr int64_t kLastingPart = 5;
 
 }  // namespace
 
@@ -17,21 +18,37 @@ absl::Status PageArena::Reserve(Bytes size) {
   const std::lock_guard lock(mutex_);
   const absl::Status reserved = pages_.Reserve(size);
   if (!reserved.ok()) return reserved;
-  large_begin_ = AlignUp(pages_.size() / kSmallPart, pages_.page());
-  free_[kSmall].Add(0, {.end = large_begin_});
-  free_[kLarge].Add(large_begin_, {.end = pages_.size()});
+  const auto part = [&](int64_t sixteenths) {
+    return AlignUp(pages_.size() / 16 * sixteenths, pages_.page());
+  };
+  zones_ = {0, part(kSmallPart), part(kSmallPart + kLastingPart)};
+  free_[kSmall].Add(0, {.end = zones_[kLasting]});
+  free_[kLasting].Add(zones_[kLasting], {.end = zones_[kPassing]});
+  free_[kPassing].Add(zones_[kPassing], {.end = pages_.size()});
   return reserved;
 }
 
-void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
+PageArena::Zone PageArena::ZoneFor(int64_t size, bool may_last) const {
+  if (size < small_) return kSmall;
+  return may_last && lasting_.contains(size) ? kLasting : kPassing;
+}
+
+FreeExtents& PageArena::FreeAt(int64_t offset) {
+  const auto zone = std::upper_bound(zones_.begin(), zones_.end(), offset);
+  return free_[zone - zones_.begin() - 1];
+}
+
+void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict,
+                          bool may_last) {
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
-  if (plan_ == nullptr) return AllocateByDemand(need, stream, ZoneFor(need));
+  const Zone zone = ZoneFor(need, may_last);
+  if (plan_ == nullptr) return AllocateByDemand(need, stream, zone);
   ArenaVerdict unheard;
   if (verdict == nullptr) verdict = &unheard;
   if (void* const block = plan_->Allocate(size, stream, verdict)) return block;
   if (verdict->what == ArenaVerdict::What::kUnbacked) return nullptr;
-  void* const block = AllocateByDemand(need, stream, ZoneFor(need));
+  void* const block = AllocateByDemand(need, stream, zone);
   if (block != nullptr && verdict->what != ArenaVerdict::What::kUnplaced) {
     ++elsewhere_;
     elsewhere_bytes_ += need;
@@ -39,14 +56,16 @@ void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
   return block;
 }
 
-void* PageArena::AllocateAnywhere(Bytes size, int stream) {
+void* PageArena::AllocateAnywhere(Bytes size, int stream, bool may_last) {
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
-  const Zone own = ZoneFor(need);
-  void* const block = AllocateByDemand(need, stream, own);
-  return block != nullptr
-             ? block
-             : AllocateByDemand(need, stream, own == kSmall ? kLarge : kSmall);
+  const Zone own = ZoneFor(need, may_last);
+  void* block = AllocateByDemand(need, stream, own);
+  for (const Zone zone : {kPassing, kLasting, kSmall}) {
+    if (block != nullptr) break;
+    if (zone != own) block = AllocateByDemand(need, stream, zone);
+  }
+  return block;
 }
 
 void* PageArena::AllocateByDemand(int64_t size, int stream, Zone zone) {
@@ -73,7 +92,7 @@ void* PageArena::Book(int64_t begin, int64_t size, int stream) {
 bool PageArena::FindsRoom(Bytes size, int stream) {
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
-  const Zone zone = ZoneFor(need);
+  const Zone zone = ZoneFor(need, /*may_last=*/false);
   if (free_[zone].LowestFit(need, stream)) return true;
   free_[zone].Settle(&order_);
   return free_[zone].LowestFit(need, stream) ||
@@ -257,10 +276,10 @@ Bytes PageArena::GiveBack(Bytes wanted, bool of_plan) {
 bool PageArena::BeginPlan(ArenaPlan plan) {
   const std::lock_guard lock(mutex_);
   const int64_t size = AlignUp(Count(plan.height()), pages_.page());
-  for (const auto& [begin, extent] : free_[kLarge].all()) {
+  for (const auto& [begin, extent] : free_[kPassing].all()) {
     const int64_t first = AlignUp(begin, pages_.page());
     if (extent.is_mapped || extent.end - first < size) continue;
-    free_[kLarge].Take(first, first + size);
+    free_[kPassing].Take(first, first + size);
     plan_pages_ = PagesOf(first, first + size);
     plan_missing_ = size / pages_.page();
     plan_ = std::make_unique<PlannedArena>(std::move(plan),
@@ -275,7 +294,9 @@ bool PageArena::BeginPlan(ArenaPlan plan) {
 
 void PageArena::BeginStep() {
   const std::lock_guard lock(mutex_);
-  if (plan_ != nullptr) plan_->BeginPhase(0);
+  if (plan_ != nullptr) return plan_->BeginPhase(0);
+  lasting_.clear();
+  for (const auto& [begin, live] : live_) lasting_.insert(live.end - begin);
 }
 
 void PageArena::EndPlan() {
@@ -299,8 +320,8 @@ void PageArena::AddGap(int64_t begin, int64_t end, const StreamUses& uses) {
     const int64_t page = begin / pages_.page();
     const int64_t next = std::min(end, (page + 1) * pages_.page());
     const bool is_mapped = pages_.IsMapped(page);
-    free_[kLarge].Add(begin,
-                      {next, is_mapped, is_mapped ? uses : StreamUses()});
+    free_[kPassing].Add(begin,
+                        {next, is_mapped, is_mapped ? uses : StreamUses()});
     begin = next;
   }
 }
@@ -347,7 +368,9 @@ std::vector<PageArena::Range> PageArena::MappedRanges() const {
 
 bool PageArena::Check() const {
   const std::lock_guard lock(mutex_);
-  if (!free_[kSmall].Check() || !free_[kLarge].Check()) return false;
+  for (const FreeExtents& free : free_) {
+    if (!free.Check()) return false;
+  }
   if (pages_.spare() > 0) return false;
   std::vector<std::pair<int64_t, int64_t>> parts;
   const auto is_backed = [&](int64_t begin, int64_t end) {

@@ -6,8 +6,9 @@
 //
 // Requests are served by demand: from the lowest hole that is mapped and that
 // work of the same stream used last; else where the fewest pages are missing.
-// Small blocks and large ones have addresses apart, so that no small one keeps
-// the page of a large one.
+// Small blocks, large ones that outlive steps and all others have addresses
+// apart, so that few blocks that stay keep pages of blocks that go. A block may
+// outlive its step if its caller says so and one of the same size has.
 // While a plan is served (allocator/arena/planned_arena.h), it has addresses of
 // its own, whose pages are mapped when its slots are first asked for, and what
 // it does not expect is served by demand. When the plan ends its blocks stay
@@ -36,6 +37,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "allocator/arena/arena_plan.h"
@@ -62,9 +64,14 @@ class PageArena final : PlanBacking {
     int64_t elsewhere_bytes = 0;
   };
 
-  // Both outlive this.
-  PageArena(PageSystem* system, StreamOrder* order)
-      : system_(*system), order_(*order), pages_(system) {}
+  static constexpr Bytes kSmallBelow{1 << 20};
+
+  // Both outlive this. Blocks below `small` are small ones.
+  PageArena(PageSystem* system, StreamOrder* order, Bytes small = kSmallBelow)
+      : system_(*system),
+        order_(*order),
+        small_(Count(small)),
+        pages_(system) {}
   PageArena(const PageArena&) = delete;
   PageArena& operator=(const PageArena&) = delete;
 
@@ -72,12 +79,14 @@ class PageArena final : PlanBacking {
   absl::Status Reserve(Bytes size);
 
   // A block of at least `size` bytes (positive) for work on the stream; nullptr
-  // where there are not enough pages for it. `verdict`: of the plan. A request
-  // of which it is kUnbacked may be made again when memory has been freed.
-  void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr);
-  // Allocates by demand, without a look at the plan, also among blocks of the
-  // other kind.
-  void* AllocateAnywhere(Bytes size, int stream);
+  // where there are not enough pages for it. `verdict`: of the
+  // plan. A request of which it is kUnbacked may be made again when memory has
+  // been freed. `may_last`: the block may outlive the step.
+  void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr,
+                 bool may_last = false);
+  // Allocates by demand, without a look at the plan, also among blocks of other
+  // kinds.
+  void* AllocateAnywhere(Bytes size, int stream, bool may_last = false);
   // `others`: streams besides its own whose work so far uses the block. False,
   // and nothing is done, where no block begins there.
   bool Free(void* block, absl::Span<const int> others = {});
@@ -91,7 +100,7 @@ class PageArena final : PlanBacking {
   // From now on requests are served as planned. There is no plan. False where
   // there are no addresses for it.
   bool BeginPlan(ArenaPlan plan);
-  // A step of the plan begins.
+  // A step begins: what is alive outlives the last one.
   void BeginStep();
   void EndPlan();
 
@@ -122,23 +131,17 @@ class PageArena final : PlanBacking {
   bool Check() const;
 
  private:
-  static constexpr int64_t kLargeBlock = 1 << 20;
-
   struct Live {
     int64_t end = 0;
     int stream = 0;
   };
 
-  // Blocks of less than 1 MiB, and others.
-  enum Zone { kSmall, kLarge, kZones };
+  // Addresses of small blocks, of those that may outlive steps, and of others.
+  enum Zone { kSmall, kLasting, kPassing, kZones };
 
   // All with the lock held:
-  static Zone ZoneFor(int64_t size) {
-    return size < kLargeBlock ? kSmall : kLarge;
-  }
-  FreeExtents& FreeAt(int64_t offset) {
-    return free_[offset < large_begin_ ? kSmall : kLarge];
-  }
+  Zone ZoneFor(int64_t size, bool may_last) const;
+  FreeExtents& FreeAt(int64_t offset);
   bool Back(int64_t begin, int64_t end) override;
   void* AllocateByDemand(int64_t size, int stream, Zone zone);
   void* Book(int64_t begin, int64_t size, int stream);
@@ -156,10 +159,12 @@ class PageArena final : PlanBacking {
 
   PageSystem& system_;
   StreamOrder& order_;
+  const int64_t small_;
   mutable std::mutex mutex_;
   PageMap pages_;
   std::array<FreeExtents, kZones> free_;
-  int64_t large_begin_ = 0;  // where addresses of large blocks begin
+  std::array<int64_t, kZones> zones_{};      // where each begins
+  absl::flat_hash_set<int64_t> lasting_;     // sizes of what outlived a step
   absl::flat_hash_map<int64_t, Live> live_;  // served by demand, by offset
   int64_t alive_ = 0;                        // bytes of those
   std::unique_ptr<PlannedArena> plan_;

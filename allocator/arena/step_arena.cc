@@ -65,6 +65,7 @@ const char* NameOf(StepArena::State state) {
 }
 
 void StepArena::BeginStep(bool is_wanted) {
+  pages_.BeginStep();
   if (state_ == State::kServing) Judge(is_wanted);
   if (state_ == State::kCounterfactual) Think();
   // The thought is a step further than the record.
@@ -75,7 +76,6 @@ void StepArena::BeginStep(bool is_wanted) {
 }
 
 void StepArena::Judge(bool is_wanted) {
-  pages_.BeginStep();
   const ArenaCounts now = pages_.facts().counts;
   const ArenaCounts before = std::exchange(judged_, now);
   const auto requests = static_cast<int64_t>(step_.size());
@@ -186,10 +186,11 @@ void StepArena::Retry(bool is_retreat) {
   if (state_ == State::kOff) is_traced_ = false;
 }
 
-void* StepArena::Allocate(Bytes size, int stream, bool is_last) {
+void* StepArena::Allocate(Bytes size, int stream, bool is_last, bool may_last) {
   ArenaVerdict verdict;
-  void* const block = is_last ? AllocateLast(size, stream)
-                              : pages_.Allocate(size, stream, &verdict);
+  void* const block = is_last
+                          ? AllocateLast(size, stream, may_last)
+                          : pages_.Allocate(size, stream, &verdict, may_last);
   if (block == nullptr) return nullptr;
   if (is_traced_) Trace(block, size, stream);
   if (verdict.what == ArenaVerdict::What::kUnexpected ||
@@ -199,8 +200,8 @@ void* StepArena::Allocate(Bytes size, int stream, bool is_last) {
   return block;
 }
 
-void* StepArena::AllocateLast(Bytes size, int stream) {
-  void* const block = pages_.AllocateAnywhere(size, stream);
+void* StepArena::AllocateLast(Bytes size, int stream, bool may_last) {
+  void* const block = pages_.AllocateAnywhere(size, stream, may_last);
   if (block != nullptr || state_ != State::kServing) return block;
   {
     std::lock_guard lock(mutex_);
@@ -209,7 +210,7 @@ void* StepArena::AllocateLast(Bytes size, int stream) {
     Retry(/*is_retreat=*/true);
   }
   pages_.EndPlan();
-  return pages_.AllocateAnywhere(size, stream);
+  return pages_.AllocateAnywhere(size, stream, may_last);
 }
 
 void StepArena::NoteMismatch(int slot, Bytes size) {

@@ -87,7 +87,8 @@ class StepArena {
   // As those of PageArena. `is_last`: there is nothing more to free for the
   // request, which is served by demand, wherever the plan has it. If that needs
   // the holes between the plan's blocks, the plan ends.
-  void* Allocate(Bytes size, int stream, bool is_last = false);
+  void* Allocate(Bytes size, int stream, bool is_last = false,
+                 bool may_last = false);
   bool Free(void* block, absl::Span<const int> others);
 
   bool IsServing() const { return state_ == State::kServing; }
@@ -95,7 +96,7 @@ class StepArena {
 
  private:
   std::string OpName() const { return name_op_ == nullptr ? "" : name_op_(); }
-  void* AllocateLast(Bytes size, int stream);
+  void* AllocateLast(Bytes size, int stream, bool may_last);
   void NoteMismatch(int slot, Bytes size);
   void Trace(const void* block, Bytes size, int stream);
   void Judge(bool is_wanted);

@@ -138,9 +138,11 @@ class Program {
 
   void Ask(const Buffer& buffer) {
     const Bytes size{buffer.size};
-    void* begin = arena_.Allocate(size, buffer.stream);
+    const bool may_last = buffer.until > 4;
+    void* begin =
+        arena_.Allocate(size, buffer.stream, /*verdict=*/nullptr, may_last);
     if (begin == nullptr) {
-      begin = arena_.AllocateAnywhere(size, buffer.stream);
+      begin = arena_.AllocateAnywhere(size, buffer.stream, may_last);
     }
     if (begin == nullptr) {
       ++refused_;
@@ -174,7 +176,7 @@ void Replay(int seed) {
   const bool has_few_pages = seed / kMutations % 2 == 1;
   FakePages pages(kStreams);
   if (has_few_pages) pages.limit = 2 + random() % 16;
-  PageArena arena(&pages, &pages);
+  PageArena arena(&pages, &pages, Bytes{kFakePage / 2});
   ASSERT_TRUE(arena.Reserve(Bytes{1 << 24}).ok());
   ASSERT_TRUE(arena.BeginPlan(PlanFor(step)));
   Program program(&arena, &pages);
@@ -204,7 +206,7 @@ TEST(ArenaMutationTest, AStepThatKeepsToThePlanIsServedFromIt) {
     std::mt19937 random(seed);
     const std::vector<Buffer> step = RandomStep(&random);
     FakePages pages(kStreams);
-    PageArena arena(&pages, &pages);
+    PageArena arena(&pages, &pages, Bytes{kFakePage / 2});
     ASSERT_TRUE(arena.Reserve(Bytes{1 << 24}).ok());
     ASSERT_TRUE(arena.BeginPlan(PlanFor(step)));
     Program program(&arena, &pages);

@@ -57,6 +57,24 @@ TEST_F(PageArenaTest, ABlockBeginsInThePageThatItsNeighbourEndsIn) {
   EXPECT_EQ(pages_.mapped(), 3);
 }
 
+TEST_F(PageArenaTest, BlocksThatMayOutliveAStepLieApart) {
+  void* const parameter = Allocate(kMiB + 512);
+  arena_.BeginStep();
+  void* const activation = Allocate(kMiB + 512);
+  EXPECT_EQ(activation, static_cast<char*>(parameter) + kMiB + 512);
+  const auto last = [&](int64_t size) {
+    void* const block =
+        arena_.Allocate(Bytes{size}, 0, /*verdict=*/nullptr, /*may_last=*/true);
+    pages_.Take(block, size, 0);
+    return static_cast<char*>(block);
+  };
+  char* const gradient = last(kMiB + 512);
+  EXPECT_LT(gradient, static_cast<char*>(parameter));
+  EXPECT_EQ(last(kMiB + 512), gradient + kMiB + 512);
+  // None of that size has outlived a step.
+  EXPECT_EQ(last(2 * kMiB), static_cast<char*>(activation) + kMiB + 512);
+}
+
 TEST_F(PageArenaTest, FreePagesMoveWhereHolesAreTooSmall) {
   pages_.limit = 8;
   std::vector<void*> blocks;
