@@ -365,10 +365,10 @@ absl::Status CudaAllocator::Install(const Policy& chosen) {
   return absl::OkStatus();
 }
 
-void CudaAllocator::BeginStep(DeviceIndex device, bool wants_plan) {
-  if (ours == nullptr) return;
+bool CudaAllocator::BeginStep(DeviceIndex device, bool wants_plan) {
+  if (ours == nullptr) return false;
   DeviceArena* const arena = ours.load()->arenas().ArenaOf(device);
-  if (arena != nullptr) arena->BeginStep(wants_plan);
+  return arena != nullptr && arena->BeginStep(wants_plan);
 }
 
 std::optional<StepArena::Facts> CudaAllocator::ArenaOf(DeviceIndex device) {
@@ -376,6 +376,17 @@ std::optional<StepArena::Facts> CudaAllocator::ArenaOf(DeviceIndex device) {
   const DeviceArena* const arena = ours.load()->arenas().ArenaOf(device);
   if (arena == nullptr) return std::nullopt;
   return arena->facts();
+}
+
+bool CudaAllocator::KeepUntil(const void* block,
+                              std::shared_ptr<const CudaEvent> end) {
+  if (ours == nullptr) return false;
+  DeviceArena* const arena = ours.load()->arenas().ArenaOf(block);
+  return arena != nullptr && arena->KeepUntil(block, std::move(end));
+}
+
+bool CudaAllocator::HasArena(DeviceIndex device) {
+  return ours != nullptr && ours.load()->arenas().ArenaOf(device) != nullptr;
 }
 
 bool CudaAllocator::IsInPlace() {

@@ -24,12 +24,14 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "allocator/arena/step_arena.h"
+#include "allocator/cuda_events.h"
 #include "allocator/device_books.h"
 #include "allocator/shortage.h"
 #include "planner/units.h"
@@ -74,11 +76,19 @@ class CudaAllocator {
 
   // A step of the program ends on the device and the next begins;
   // `wants_plan`: planned addresses may take over
-  // (allocator/arena/step_arena.h). One thread at a time.
-  static void BeginStep(c10::DeviceIndex device, bool wants_plan);
+  // (allocator/arena/step_arena.h). True where they may come to, and have not
+  // yet. One thread at a time.
+  static bool BeginStep(c10::DeviceIndex device, bool wants_plan);
   // nullopt where the device has no arena.
   static std::optional<StepArena::Facts> ArenaOf(c10::DeviceIndex device);
 
+  static bool HasArena(c10::DeviceIndex device);
+
+  // Once the block is free, its memory is used again only behind the event,
+  // which has been recorded. False, and nothing is done, for a block that is
+  // not of an arena.
+  static bool KeepUntil(const void* block,
+                        std::shared_ptr<const CudaEvent> end);
   // Whether ours is still the one that PyTorch asks.
   static bool IsInPlace();
 

@@ -50,7 +50,8 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   // True while requests may be going to private pools.
   bool HasOpenPool() const { return pools_ > 0; }
   native::CUDAAllocator& native_allocator() { return inner(); }
-  // True if the block is one of an arena's.
+  // That of the block; nullptr for blocks of none.
+  DeviceArena* ArenaOf(const void* block) const;
   bool Owns(const void* block) const { return ArenaOf(block) != nullptr; }
   // Deletes blocks of arenas.
   static void Delete(void* block);
@@ -97,7 +98,6 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
 #endif
 
  private:
-  DeviceArena* ArenaOf(const void* block) const;
   void Attach();
 
   const StepArena::NameOp name_op_;

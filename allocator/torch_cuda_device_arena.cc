@@ -50,11 +50,12 @@ absl::StatusOr<std::unique_ptr<DeviceArena>> DeviceArena::Make(
   return arena;
 }
 
-void DeviceArena::BeginStep(bool is_wanted) {
+bool DeviceArena::BeginStep(bool is_wanted) {
   arena_.BeginStep(is_wanted);
   steps_served_ = arena_.IsServing() ? steps_served_ + 1 : 0;
   // By then blocks that are alive when steps begin have the plan's addresses.
   if (steps_served_ == 2) NoteBeside();
+  return arena_.IsTrying();
 }
 
 void DeviceArena::NoteBeside() {
@@ -132,7 +133,7 @@ Bytes DeviceArena::Free(void* block) {
   // Before another request may have it.
   Tell(TraceEntry::FREE_REQUESTED, block, what->size, stream, what->context);
   Tell(TraceEntry::FREE_COMPLETED, block, what->size, stream, what->context);
-  arena_.Free(block, what->others);
+  arena_.Free(block, what->others, what->ends);
   return size;
 }
 
@@ -151,6 +152,15 @@ void DeviceArena::KeepFor(const void* block, c10::cuda::CUDAStream stream) {
   } else {
     add(&found->second.strangers, stream.stream());
   }
+}
+
+bool DeviceArena::KeepUntil(const void* block,
+                            std::shared_ptr<const CudaEvent> end) {
+  std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(block);
+  if (found == blocks_.end()) return false;
+  found->second.ends.push_back(std::move(end));
+  return true;
 }
 
 bool DeviceArena::FindsRoom(size_t size, c10::cuda::CUDAStream stream) {

@@ -60,7 +60,8 @@ class DeviceArena final : PageSystem, StreamOrder {
   static absl::StatusOr<std::unique_ptr<DeviceArena>> Make(const Parts& parts,
                                                            DevicePages pages);
 
-  void BeginStep(bool is_wanted);
+  // As StepArena's. True where a plan may come to be served, and none is yet.
+  bool BeginStep(bool is_wanted);
 
   // A block of at least `size` bytes (positive); nullptr where there are not
   // enough pages for it. `is_last`: as StepArena's.
@@ -68,6 +69,9 @@ class DeviceArena final : PageSystem, StreamOrder {
   // Blocks of the arena, and no others. Returns how many bytes the block had.
   Bytes Free(void* block);
   void KeepFor(const void* block, c10::cuda::CUDAStream stream);
+  // Once it is free, its memory is used again only behind the event, which has
+  // been recorded. False where no block begins there.
+  bool KeepUntil(const void* block, std::shared_ptr<const CudaEvent> end);
 
   // False for more bytes than the device has.
   bool MayHold(size_t size) const {
@@ -109,6 +113,7 @@ class DeviceArena final : PageSystem, StreamOrder {
     // Streams that use it, too; those that are not PyTorch's apart.
     absl::InlinedVector<int, 2> others;
     absl::InlinedVector<cudaStream_t, 1> strangers;
+    absl::InlinedVector<StreamMark, 1> ends;
     ArenaHistory::Context context;
   };
 

@@ -7,6 +7,7 @@
 
 #include "allocator/allocation_kind.h"
 #include "allocator/host_limit.h"
+#include "allocator/torch_cuda_allocator.h"
 #include "hooks/cuda_error.h"
 #include "hooks/device.h"
 #include "hooks/insist.h"
@@ -91,6 +92,7 @@ class CudaTier::Slot final : public SpillSlot {
   const c10::Stream maker_;
   const CopyLabel label_;  // in the trace
   Bytes leaving_{};
+  const void* on_device_ = nullptr;  // what is copied out
   std::shared_ptr<CudaCopy> out_;
   std::shared_ptr<CudaCopy> back_;
   c10::Storage incoming_;
@@ -149,6 +151,7 @@ absl::StatusOr<std::shared_ptr<SpillSlot>> CudaTier::StartWrite(
                                      *maker, label);
   auto out = (*lanes)->Out(bytes.data(), *extent, size, Native(*maker), label);
   if (!out.ok()) return out.status();
+  slot->on_device_ = bytes.data();
   slot->out_ = *std::move(out);
   slot->leaving_ = size;
   leaving_ += size;
@@ -161,8 +164,16 @@ absl::Status CudaTier::FinishWrite(SpillSlot* finished) {
   if (slot->out_->state() != CudaCopy::State::kPending) {
     return slot->out_->Failure();
   }
+  const std::shared_ptr<const CudaEvent> end(slot->out_, &slot->out_->done());
+  if (CudaAllocator::KeepUntil(slot->on_device_, end)) {
+    return absl::OkStatus();
+  }
   const c10::DeviceGuard there = Enter(slot->device());
   return slot->lanes_.OrderAfter(Native(slot->maker_), *slot->out_);
+}
+
+bool CudaTier::IsReusedBehindCopies(int device) const {
+  return CudaAllocator::HasArena(static_cast<c10::DeviceIndex>(device));
 }
 
 absl::Status CudaTier::StartRead(SpillSlot* started) {

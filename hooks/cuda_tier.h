@@ -38,6 +38,7 @@ class CudaTier final : public HostTier {
       const c10::Storage& bytes, absl::string_view what,
       const std::optional<c10::Stream>& maker) override;
   absl::Status FinishWrite(SpillSlot* slot) override;
+  bool IsReusedBehindCopies(int device) const override;
   absl::Status StartRead(SpillSlot* slot) override;
   void CancelRead(SpillSlot* slot) override;
   absl::StatusOr<c10::Storage> FinishRead(SpillSlot* slot) override;

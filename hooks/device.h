@@ -122,8 +122,9 @@ class Device {
   virtual void StopBounding() {}
 
   // A step ends there and the next one begins. `follows_plan`: it is planned,
-  // so that its addresses may be, too.
-  virtual void BeginStep(int /*index*/, bool /*follows_plan*/) {}
+  // so that its addresses may be, too. True while they may come to be and are
+  // not yet.
+  virtual bool BeginStep(int /*index*/, bool /*follows_plan*/) { return false; }
 
   int count() const { return static_cast<int>(ledgers_.size()); }
   // What is alive, by kind; its budget is the device's.

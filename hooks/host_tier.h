@@ -74,10 +74,13 @@ class HostTier {
   virtual absl::StatusOr<std::shared_ptr<SpillSlot>> StartWrite(
       const c10::Storage& bytes, absl::string_view what,
       const std::optional<c10::Stream>& maker) = 0;
-  // After this the bytes on the device may be let go: they are in the tier, or
-  // what is queued on the maker from now on runs after the copy. Blocks where
+  // After this the bytes on the device may be freed, and not written: they are
+  // in the tier, or their memory is used again behind the copy. Blocks where
   // there is no such order. An error: the copy has failed.
   virtual absl::Status FinishWrite(SpillSlot* slot) = 0;
+  // True where what is queued next waits for the copy only if it uses that
+  // memory.
+  virtual bool IsReusedBehindCopies(int /*device*/) const { return false; }
 
   // Starts copying back, into memory taken now.
   virtual absl::Status StartRead(SpillSlot* slot) = 0;

@@ -116,6 +116,7 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
     if (storage.data) continue;
     if (tape->follows_plan && storage.returns) continue;
     window += storage.bytes;
+    if (storage.spill->IsReading()) continue;
     const Bytes size{static_cast<int64_t>(storage.bytes)};
     if (Device::Get().ledger(storage.device).WouldExceed(size + size) ||
         !Device::Get().FindsRoom(storage.device, size)) {
@@ -142,7 +143,12 @@ void Residency::Prefetch(Tape* tape, int index) {
 
 void Residency::Arrive(Tape* tape, int instant, Bytes room) {
   tape->planned_instant = instant;
-  Reap();
+  // At instants of the plan alone, so that lives are the same in each step.
+  if (tier_ != nullptr && tier_->IsReusedBehindCopies(tape->device)) {
+    room = Bytes{0};
+  } else {
+    Reap();
+  }
   const auto is_late = [&](const Leaving& leaving) {
     return leaving.until <= instant && leaving.tape.lock().get() == tape;
   };

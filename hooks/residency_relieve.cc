@@ -35,14 +35,13 @@ bool Residency::FreeWritten(bool is_short) {
 
 bool Residency::Complete(Tape* tape, int index) {
   TapeStorage& storage = tape->storages[index];
-  if (!storage.spill) return false;
+  if (!storage.spill || !IsEvictable(storage, /*least=*/0)) return false;
   const absl::Status written = tier_->FinishWrite(storage.spill.get());
   if (!written.ok()) {
     storage.spill.reset();
     GiveUpSpilling(written);
     return false;
   }
-  if (!IsEvictable(storage, /*least=*/0)) return false;
   LetGo(&storage);
   return true;
 }

@@ -129,7 +129,8 @@ class Runtime final : public TapeListener {
  private:
   // The step that is over, and what its time will tell of.
   struct StepNote {
-    int64_t number = 0;                      // of the report's
+    int64_t number = 0;      // of the report's
+    bool is_settled = true;  // its memory lies as that of later ones will
     std::shared_ptr<const StepMarks> marks;  // nullptr: the time is known
     uint64_t signature = 0;
     bool is_recorded = false;
@@ -337,6 +338,8 @@ class Runtime final : public TapeListener {
   double step_seconds_ = 0;  // from the begin of the last pair to the next
   StepNote note_;
   std::atomic<bool> was_relieved_ = false;  // since the last pair was over
+  int unplaced_steps_ = 0;  // in a row, as planned at addresses that are not
+  bool is_settled_ = true;  // as StepNote's, of the step that goes on
   bool refusal_of_cupti_told_ = false;
   int64_t give_backs_ = 0;  // of segments, until then
   // Of the last pair; 0: it was not complete, or nobody knows.

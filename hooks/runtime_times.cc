@@ -59,7 +59,7 @@ void Runtime::TightenPlans(SignatureBook* book) {
   constexpr double kNear = 1.015;
   const Candidate* candidate = Followed();
   if (!Device::Get().is_async() || settings_.test_plans ||
-      candidate == nullptr || book->tightened >= kMost ||
+      candidate == nullptr || !note_.is_settled || book->tightened >= kMost ||
       candidate->times.Least() <
           kNear * PredictedSeconds(*book, *candidate->plan) ||
       ++book->short_steps < kTrial) {
@@ -97,19 +97,23 @@ void Runtime::BookStep() {
   LogQueued();
   RunLog::Global().EndStep(report_.steps.count(), peak);
   report_.steps.Add({.seconds = step_seconds_, .peak = peak});
-  note_ = {.number = report_.steps.count() - 1, .marks = watch_.step_marks()};
+  note_ = {.number = report_.steps.count() - 1,
+           .is_settled = is_settled_,
+           .marks = watch_.step_marks()};
   NoteWork();
   ++report_.steps_by_state[NameOf(state_)];
   ShowProgress(now, /*at_once=*/false);
 }
 
 void Runtime::BeginDeviceStep() {
-  // What was evicted on demand was so because of where things lay: an arena
-  // would have them elsewhere.
+  constexpr int kMost = 16;
   const bool follows_plan =
       followed_plan_ != nullptr &&
       (state_ == State::kActive || state_ == State::kSteady);
-  Device::Get().BeginStep(device_, follows_plan && !was_relieved_);
+  const bool may_be_placed =
+      Device::Get().BeginStep(device_, follows_plan) && follows_plan;
+  unplaced_steps_ = may_be_placed ? unplaced_steps_ + 1 : 0;
+  is_settled_ = unplaced_steps_ == 0 || unplaced_steps_ > kMost;
 }
 
 void Runtime::CloseStep() {
@@ -196,7 +200,7 @@ void Runtime::NoteStepTime(SignatureBook* book, bool evicted) {
 
 void Runtime::LearnStepTime(SignatureBook* book, double seconds) const {
   if (note_.was_short) book->demand.Add(seconds);
-  if (note_.plan == nullptr) return;
+  if (note_.plan == nullptr || !note_.is_settled) return;
   for (Candidate& c : book->candidates) {
     if (c.plan == note_.plan) c.times.Add(seconds);
   }

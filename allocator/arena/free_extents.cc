@@ -9,6 +9,7 @@ namespace {
 
 void AddUse(StreamUses* uses, const StreamUse& use) {
   for (StreamUse& known : *uses) {
+    if (use.stream == StreamUse::kOutside && known.end != use.end) continue;
     if (known.stream != use.stream) continue;
     // Either of two marks of a stream may be the later one.
     if (known.end != use.end) known.end = nullptr;
@@ -28,18 +29,6 @@ StreamUses UsesSoFar(StreamOrder* order) {
     if (mark.ok()) uses.back().end = *mark;
   }
   return uses;
-}
-
-// Once per stream: its last work is behind all marks of it.
-bool WaitFor(const StreamUses& uses, StreamOrder* order) {
-  std::vector<bool> is_done(order->streams());
-  for (const StreamUse& use : uses) {
-    if (is_done[use.stream]) continue;
-    const auto mark = order->Mark(use.stream);
-    if (!mark.ok() || !order->Wait(*mark).ok()) return false;
-    is_done[use.stream] = true;
-  }
-  return true;
 }
 
 bool FreeExtents::AreAlike(const FreeExtent& a, const FreeExtent& b) {
@@ -184,7 +173,9 @@ bool FreeExtents::Settle(StreamOrder* order) {
     }
     if (uses.size() == extent.uses.size()) continue;
     // Without any use it is for every stream; for its own it is found soonest.
-    if (uses.empty()) uses.push_back({.stream = extent.uses[0].stream});
+    if (uses.empty()) {
+      uses.push_back({.stream = std::max(0, extent.uses[0].stream)});
+    }
     settled.push_back({begin, {extent.end, true, std::move(uses)}});
   }
   for (auto& [begin, extent] : settled) {

@@ -23,6 +23,7 @@ namespace ebbtide {
 // Work of a stream that may still use an extent: up to `end`, or, where that
 // is null, all that is queued on it.
 struct StreamUse {
+  static constexpr int kOutside = -1;  // a stream without a number; has an end
   int stream = 0;
   StreamMark end;
 };
@@ -31,9 +32,6 @@ using StreamUses = absl::InlinedVector<StreamUse, 1>;
 
 // Work that is queued on any stream now.
 StreamUses UsesSoFar(StreamOrder* order);
-// Blocks until all work of the streams that have a use is done. False where
-// that cannot be waited for.
-bool WaitFor(const StreamUses& uses, StreamOrder* order);
 
 struct FreeExtent {
   int64_t end = 0;

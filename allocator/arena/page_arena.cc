@@ -93,6 +93,7 @@ bool PageArena::FindsRoom(Bytes size, int stream) {
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
   const Zone zone = ZoneFor(need, /*may_last=*/false);
+  if (need / pages_.page() + 2 <= system_.Room()) return true;
   if (free_[zone].LowestFit(need, stream)) return true;
   free_[zone].Settle(&order_);
   return free_[zone].LowestFit(need, stream) ||
@@ -186,41 +187,61 @@ bool PageArena::Supply(int64_t count, PageRange but) {
   return pages_.spare() >= count;
 }
 
-// Pages that touch the fewest others go first.
+// Of pages whose work is over those that touch the fewest others go first.
 void PageArena::TakeFreePages(int64_t count, PageRange but) {
   std::vector<FreePage> found = FreePages(free_, pages_, but);
+  ages_.Update();
   std::stable_sort(found.begin(), found.end(),
-                   [](const FreePage& a, const FreePage& b) {
-                     return a.neighbours < b.neighbours;
+                   [this](const FreePage& a, const FreePage& b) {
+                     return std::pair(ages_.AgeOf(a.index), a.neighbours) <
+                            std::pair(ages_.AgeOf(b.index), b.neighbours);
                    });
   if (static_cast<int64_t>(found.size()) > count) found.resize(count);
-  std::vector<std::pair<int64_t, StreamUses>> taken;
-  StreamUses all;
-  for (const FreePage& page : found) {
-    const int64_t begin = page.index * pages_.page();
-    taken.emplace_back(begin, FreeAt(begin).Take(begin, begin + pages_.page()));
-    all.insert(all.end(), taken.back().second.begin(),
-               taken.back().second.end());
-  }
-  const bool is_done = WaitFor(all, &order_);
-  for (auto& [begin, uses] : taken) {
-    const bool is_spare = is_done && pages_.Unmap(begin / pages_.page());
+  std::vector<int64_t> taken;
+  for (const FreePage& page : found) taken.push_back(page.index);
+  if (taken.empty() || !ages_.WaitFor(taken)) return;
+  for (const int64_t index : taken) {
+    const int64_t begin = index * pages_.page();
+    const int64_t end = begin + pages_.page();
+    StreamUses uses = FreeAt(begin).Take(begin, end);
+    const bool is_spare =
+        std::all_of(uses.begin(), uses.end(),
+                    [this](const StreamUse& use) {
+                      return use.stream != StreamUse::kOutside ||
+                             WaitForOutside(use.end);
+                    }) &&
+        pages_.Unmap(index);
     if (is_spare) ++moves_;
     if (is_spare) uses.clear();
-    FreeAt(begin).Add(begin,
-                      {begin + pages_.page(), !is_spare, std::move(uses)});
+    FreeAt(begin).Add(begin, {end, !is_spare, std::move(uses)});
   }
 }
 
 void PageArena::TakePlanPages(int64_t count, PageRange but) {
   std::vector<int64_t> idle = IdlePlanPages(but);
-  if (idle.empty() || !WaitFor(UsesSoFar(&order_), &order_)) return;
+  const bool has_ages = plan_missing_ > 0;
+  if (has_ages) {
+    ages_.Update();
+    std::stable_sort(idle.begin(), idle.end(), [this](int64_t a, int64_t b) {
+      return ages_.AgeOf(a) < ages_.AgeOf(b);
+    });
+  }
   if (static_cast<int64_t>(idle.size()) > count) idle.resize(count);
+  if (idle.empty()) return;
+  if (!(has_ages ? ages_.WaitFor(idle) : ages_.WaitForAll())) return;
+  for (const StreamMark& end : plan_->outside_ends()) {
+    if (!WaitForOutside(end)) return;
+  }
+  plan_->ForgetOutsideEnds();
   for (const int64_t index : idle) {
     if (!pages_.Unmap(index)) continue;
     ++moves_;
     ++plan_missing_;
   }
+}
+
+bool PageArena::WaitForOutside(const StreamMark& end) {
+  return order_.IsOver(end) || order_.Wait(end).ok();
 }
 
 bool PageArena::Back(int64_t begin, int64_t end) {
@@ -243,9 +264,19 @@ bool PageArena::Back(int64_t begin, int64_t end) {
   return is_mapped;
 }
 
-bool PageArena::Free(void* block, absl::Span<const int> others) {
+bool PageArena::Free(void* block, absl::Span<const int> others,
+                     absl::Span<const StreamMark> ends) {
   const std::lock_guard lock(mutex_);
-  if (plan_ != nullptr && plan_->Free(block, others)) return true;
+  if (plan_ != nullptr) {
+    if (const ArenaPlan::Slot* const slot = plan_->Free(block, others, ends)) {
+      const int64_t base = plan_pages_.first * pages_.page();
+      if (plan_missing_ > 0) {
+        ages_.OnFree(PagesOf(base + slot->offset, base + slot->end),
+                     slot->stream, !others.empty());
+      }
+      return true;
+    }
+  }
   const int64_t begin = static_cast<char*>(block) - pages_.base();
   const auto found = live_.find(begin);
   if (found == live_.end()) return false;
@@ -257,7 +288,11 @@ bool PageArena::Free(void* block, absl::Span<const int> others) {
     const auto mark = order_.Mark(other);
     uses.push_back({other, mark.ok() ? *mark : nullptr});
   }
+  for (const StreamMark& end : ends) {
+    uses.push_back({StreamUse::kOutside, end});
+  }
   FreeAt(begin).Add(begin, {live.end, true, std::move(uses)});
+  ages_.OnFree(PagesOf(begin, live.end), live.stream, !others.empty());
   return true;
 }
 
@@ -304,13 +339,17 @@ void PageArena::EndPlan() {
   if (plan_ == nullptr) return;
   const int64_t base = plan_pages_.first * pages_.page();
   int64_t next = base;
-  const StreamUses uses = UsesSoFar(&order_);
+  StreamUses uses = UsesSoFar(&order_);
+  for (const StreamMark& end : plan_->outside_ends()) {
+    uses.push_back({StreamUse::kOutside, end});
+  }
   for (const ArenaPlan::Slot* slot : plan_->Live()) {
     AddGap(next, base + slot->offset, uses);
     next = base + slot->end;
     Book(base + slot->offset, slot->end - slot->offset, slot->stream);
   }
   AddGap(next, plan_pages_.last * pages_.page(), uses);
+  ages_.OnFree(plan_pages_, 0, order_.streams() > 1);
   plan_.reset();
 }
 

@@ -15,8 +15,10 @@
 // where they are.
 //
 // Work of one stream uses memory of another only behind what the other has
-// queued. A page moves when the work that used it is done: the calling thread
-// waits. In a step in which every request is as planned no page moves.
+// queued. A page moves when the work that used it is done. Pages go first of
+// which that is so; only where they are too few the calling thread waits, for
+// the pages that were freed first. In a step in which every request is as
+// planned no page moves.
 //
 //   PageArena arena(&system, &order);
 //   if (arena.Reserve(Bytes{int64_t{1} << 40}).ok()) {
@@ -42,6 +44,7 @@
 #include "absl/types/span.h"
 #include "allocator/arena/arena_plan.h"
 #include "allocator/arena/free_extents.h"
+#include "allocator/arena/page_ages.h"
 #include "allocator/arena/page_map.h"
 #include "allocator/arena/page_system.h"
 #include "allocator/arena/page_window.h"
@@ -71,7 +74,8 @@ class PageArena final : PlanBacking {
       : system_(*system),
         order_(*order),
         small_(Count(small)),
-        pages_(system) {}
+        pages_(system),
+        ages_(order) {}
   PageArena(const PageArena&) = delete;
   PageArena& operator=(const PageArena&) = delete;
 
@@ -87,9 +91,11 @@ class PageArena final : PlanBacking {
   // Allocates by demand, without a look at the plan, also among blocks of other
   // kinds.
   void* AllocateAnywhere(Bytes size, int stream, bool may_last = false);
-  // `others`: streams besides its own whose work so far uses the block. False,
-  // and nothing is done, where no block begins there.
-  bool Free(void* block, absl::Span<const int> others = {});
+  // `others`: streams besides its own whose work so far uses the block. `ends`:
+  // of work beside that which does, such as a copy. False, and nothing is done,
+  // where no block begins there.
+  bool Free(void* block, absl::Span<const int> others = {},
+            absl::Span<const StreamMark> ends = {});
 
   // True if a request by demand would find room.
   bool FindsRoom(Bytes size, int stream);
@@ -154,6 +160,7 @@ class PageArena final : PlanBacking {
   bool Supply(int64_t count, PageRange but);
   void TakeFreePages(int64_t count, PageRange but);
   void TakePlanPages(int64_t count, PageRange but);
+  bool WaitForOutside(const StreamMark& end);
   std::vector<Range> MappedRanges() const;
   void AddGap(int64_t begin, int64_t end, const StreamUses& uses);
 
@@ -162,6 +169,7 @@ class PageArena final : PlanBacking {
   const int64_t small_;
   mutable std::mutex mutex_;
   PageMap pages_;
+  PageAges ages_;  // not of the plan's pages while all of them are mapped
   std::array<FreeExtents, kZones> free_;
   std::array<int64_t, kZones> zones_{};      // where each begins
   absl::flat_hash_set<int64_t> lasting_;     // sizes of what outlived a step

@@ -15,6 +15,13 @@
 
 namespace ebbtide {
 
+// Half-open, in pages.
+struct PageRange {
+  int64_t first = 0;
+  int64_t last = 0;
+  bool Has(int64_t page) const { return page >= first && page < last; }
+};
+
 class PageMap {
  public:
   // `system` outlives this.

@@ -39,11 +39,11 @@ std::vector<FreePage> FreePages(absl::Span<const FreeExtents> zones,
                                 const PageMap& pages, PageRange but) {
   std::vector<FreePage> found;
   const auto add = [&](const Group& group) {
-    const int64_t last = std::min(group.end / pages.page(), pages.top());
+    const int64_t last = group.end / pages.page();
     const size_t before = found.size();
     for (int64_t i = AlignUp(group.begin, pages.page()) / pages.page();
          i < last; ++i) {
-      if (pages.IsMapped(i) && !but.Has(i)) found.push_back({.index = i});
+      if (!but.Has(i)) found.push_back({.index = i});
     }
     for (size_t k = before; k < found.size(); ++k) {
       found[k].neighbours = static_cast<int64_t>(found.size() - before);
@@ -51,42 +51,27 @@ std::vector<FreePage> FreePages(absl::Span<const FreeExtents> zones,
   };
   for (const FreeExtents& zone : zones) {
     ForEachGroup(
-        zone.all(), [](const FreeExtent&) { return true; }, add);
+        zone.all(), [](const FreeExtent& extent) { return extent.is_mapped; },
+        add);
   }
   return found;
 }
 
 PageCensus::PageCensus(absl::Span<const FreeExtents> zones,
                        const PageMap& pages, int64_t room)
-    : page_(pages.page()),
-      room_(room),
-      missing_(pages.top() + 1),
-      free_(pages.top() + 1) {
+    : pages_(pages), room_(room) {
   for (const FreePage& page : FreePages(zones, pages, {})) {
-    free_[page.index + 1] = 1;
+    free_.push_back(page.index);
   }
-  for (int64_t i = 0; i < pages.top(); ++i) {
-    missing_[i + 1] = missing_[i] + (pages.IsMapped(i) ? 0 : 1);
-    free_[i + 1] += free_[i];
-  }
-}
-
-int64_t PageCensus::Missing(int64_t begin, int64_t end) const {
-  return MissingBefore((end + page_ - 1) / page_) -
-         MissingBefore(begin / page_);
-}
-
-int64_t PageCensus::MissingBefore(int64_t page) const {
-  const auto top = static_cast<int64_t>(missing_.size()) - 1;
-  return missing_[std::min(page, top)] + std::max<int64_t>(0, page - top);
 }
 
 bool PageCensus::Has(int64_t missing, int64_t begin, int64_t end) const {
-  const auto top = static_cast<int64_t>(free_.size()) - 1;
-  const int64_t outside = free_[top] -
-                          free_[std::min((end + page_ - 1) / page_, top)] +
-                          free_[std::min(begin / page_, top)];
-  return missing <= room_ + outside;
+  const auto before = [this](int64_t page) {
+    return std::lower_bound(free_.begin(), free_.end(), page);
+  };
+  const int64_t last = (end + pages_.page() - 1) / pages_.page();
+  const int64_t inside = before(last) - before(begin / pages_.page());
+  return missing <= room_ + static_cast<int64_t>(free_.size()) - inside;
 }
 
 std::optional<PageWindow> FindWindow(const FreeExtents& extents,

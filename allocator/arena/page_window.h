@@ -16,13 +16,6 @@
 
 namespace ebbtide {
 
-// Half-open, in pages.
-struct PageRange {
-  int64_t first = 0;
-  int64_t last = 0;
-  bool Has(int64_t page) const { return page >= first && page < last; }
-};
-
 struct FreePage {
   int64_t neighbours = 0;  // free pages that it touches, itself included
   int64_t index = 0;
@@ -40,17 +33,16 @@ class PageCensus {
              int64_t room);
 
   // Pages of the range that are not mapped.
-  int64_t Missing(int64_t begin, int64_t end) const;
+  int64_t Missing(int64_t begin, int64_t end) const {
+    return pages_.Missing(begin, end);
+  }
   // True if there are so many elsewhere: the range's own free pages are no use.
   bool Has(int64_t missing, int64_t begin, int64_t end) const;
 
  private:
-  int64_t MissingBefore(int64_t page) const;
-
-  const int64_t page_;
+  const PageMap& pages_;
   const int64_t room_;
-  std::vector<int64_t> missing_;  // before each page
-  std::vector<int64_t> free_;
+  std::vector<int64_t> free_;  // ascending
 };
 
 struct PageWindow {

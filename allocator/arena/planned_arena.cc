@@ -97,7 +97,13 @@ bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
   }
   // The streams that used the addresses of one that was not served are not
   // looked for.
-  if (!knows_all) return RunBehindAll(order_, slot.stream).ok();
+  if (!knows_all) {
+    return RunBehindAll(order_, slot.stream).ok() &&
+           std::all_of(outside_ends_.begin(), outside_ends_.end(),
+                       [&](const StreamMark& end) {
+                         return order_->RunBehind(end, slot.stream).ok();
+                       });
+  }
   for (const int before : plan_.PrecedingOf(slot)) {
     if (turns_[before] == Turn::kNever) continue;
     const bool is_own = plan_.slots()[before].stream == slot.stream;
@@ -157,11 +163,13 @@ void* PlannedArena::Serve(int index) {
   return base_ + slot.offset;
 }
 
-bool PlannedArena::Free(void* block, absl::Span<const int> others) {
+const ArenaPlan::Slot* PlannedArena::Free(void* block,
+                                          absl::Span<const int> others,
+                                          absl::Span<const StreamMark> ends) {
   const auto site = site_at_.find(block);
-  if (site == site_at_.end()) return false;
+  if (site == site_at_.end()) return nullptr;
   const int index = std::exchange(live_at_[site->second], -1);
-  if (index < 0) return false;
+  if (index < 0) return nullptr;
   is_live_[index] = 0;
   if (is_late_[index]) {
     is_late_[index] = 0;
@@ -169,17 +177,29 @@ bool PlannedArena::Free(void* block, absl::Span<const int> others) {
   }
   const ArenaPlan::Slot& slot = plan_.slots()[index];
   live_ -= slot.end - slot.offset;
-  is_shared_[index] = others.empty() ? 0 : 1;
+  is_shared_[index] = others.empty() && ends.empty() ? 0 : 1;
+  ends_[index].assign(ends.begin(), ends.end());
+  if (!ends.empty()) NoteOutside(ends);
   if (order_ != nullptr && (slot.is_awaited || !others.empty())) {
     NoteEnd(index, others);
   }
-  return true;
+  return &slot;
+}
+
+// Those that are over are forgotten.
+void PlannedArena::NoteOutside(absl::Span<const StreamMark> ends) {
+  constexpr size_t kMany = 8;
+  if (outside_ends_.size() >= kMany) {
+    std::erase_if(outside_ends_, [this](const StreamMark& end) {
+      return order_->IsOver(end);
+    });
+  }
+  outside_ends_.insert(outside_ends_.end(), ends.begin(), ends.end());
 }
 
 void PlannedArena::NoteEnd(int slot, absl::Span<const int> others) {
   absl::InlinedVector<int, 4> streams = {plan_.slots()[slot].stream};
   streams.insert(streams.end(), others.begin(), others.end());
-  ends_[slot].clear();
   for (const int stream : streams) {
     auto mark = order_->Mark(stream);
     if (!mark.ok()) {

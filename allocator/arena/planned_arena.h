@@ -83,9 +83,17 @@ class PlannedArena {
   // the plan has no place for it now.
   void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr);
 
-  // `others`: streams besides its own whose work so far uses the block. False,
-  // and nothing is done, where no block of this arena begins there.
-  bool Free(void* block, absl::Span<const int> others = {});
+  // `others`: streams besides its own whose work so far uses the block. `ends`:
+  // of work beside that which does. Returns its slot; nullptr, and nothing is
+  // done, where no block of this arena begins there.
+  const ArenaPlan::Slot* Free(void* block, absl::Span<const int> others = {},
+                              absl::Span<const StreamMark> ends = {});
+
+  // Ends of work beside that of streams that may still use addresses of the
+  // plan.
+  absl::Span<const StreamMark> outside_ends() const { return outside_ends_; }
+  // They are over, or in others' hands.
+  void ForgetOutsideEnds() { outside_ends_.clear(); }
 
   // Live blocks by offset, ascending. O(sites of the plan).
   std::vector<const ArenaPlan::Slot*> Live() const;
@@ -105,6 +113,7 @@ class PlannedArena {
   bool MeetsLate(const ArenaPlan::Slot& slot) const;
   bool RunsBehindPreceding(const ArenaPlan::Slot& slot);
   void NoteEnd(int slot, absl::Span<const int> others);
+  void NoteOutside(absl::Span<const StreamMark> ends);
   void* Serve(int slot);
 
   const ArenaPlan plan_;
@@ -122,6 +131,7 @@ class PlannedArena {
   std::vector<char> is_late_;    // by slot
   std::vector<int> late_;        // those
   std::vector<Marks> ends_;      // by slot
+  std::vector<StreamMark> outside_ends_;
   ArenaCounts counts_;
 };
 

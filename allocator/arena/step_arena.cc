@@ -11,6 +11,9 @@ namespace {
 // Steps of thoughts that are not clean, in all, after which they are given up:
 // in steps that take turns none is for long.
 constexpr int kMostUnclean = 8;
+// So often a plan is laid out anew while it is served; kForgiven steps as
+// planned are a new begin.
+constexpr int kMostLayouts = 4;
 // One of so many requests that is not as planned is none too many.
 constexpr int64_t kTolerance = 100;
 // Where a thought has its blocks: never looked at.
@@ -79,7 +82,12 @@ void StepArena::Judge(bool is_wanted) {
   const ArenaCounts now = pages_.facts().counts;
   const ArenaCounts before = std::exchange(judged_, now);
   const auto requests = static_cast<int64_t>(step_.size());
-  const bool is_bad = Mismatches(before, now) * kTolerance > requests;
+  const int64_t wrong = Mismatches(before, now);
+  const bool is_bad = wrong * kTolerance > requests;
+  if (IsDueAnew(wrong > 0 && is_wanted)) {
+    pages_.EndPlan();
+    return TakeOver();
+  }
   bad_steps_ = is_bad || !is_wanted ? bad_steps_ + 1 : 0;
   if (bad_steps_ >= kBadSteps) {
     pages_.EndPlan();
@@ -90,7 +98,24 @@ void StepArena::Judge(bool is_wanted) {
   } else if (bad_steps_ == 0 && ++good_steps_ % kForgiven == 0) {
     std::lock_guard lock(mutex_);
     in_a_row_ = 0;
+    layouts_ = 0;
   }
+}
+
+// Steps are traced as long as they are not as planned.
+bool StepArena::IsDueAnew(bool is_wrong) {
+  std::lock_guard lock(mutex_);
+  if (!is_wrong || layouts_ >= kMostLayouts) {
+    if (is_traced_.exchange(false)) trace_.Clear();
+    return false;
+  }
+  is_traced_ = true;
+  trace_.BeginStep();
+  std::vector<StepRequest> step = trace_.Repeated();
+  if (step.empty() || !IsNews(step_, &step)) return false;
+  ++layouts_;
+  step_ = std::move(step);
+  return true;
 }
 
 void StepArena::Record(bool is_wanted) {
@@ -156,8 +181,6 @@ void StepArena::Think() {
     }
     if (++clean_steps_ < kCleanSteps) return;
     ForgetThought();
-    trace_.Clear();
-    is_traced_ = false;
   }
   TakeOver();
 }
@@ -174,10 +197,14 @@ void StepArena::TakeOver() {
   std::lock_guard lock(mutex_);
   facts_.height = layout->plan.height();
   facts_.bound = layout->bound;
+  trace_.Clear();
+  trace_.BeginStep();
+  is_traced_ = true;
   state_ = State::kServing;
 }
 
 void StepArena::Retry(bool is_retreat) {
+  layouts_ = 0;
   if (is_retreat) {
     ++facts_.retreats;
     ++in_a_row_;
@@ -234,7 +261,8 @@ void StepArena::Trace(const void* block, Bytes size, int stream) {
   }
 }
 
-bool StepArena::Free(void* block, absl::Span<const int> others) {
+bool StepArena::Free(void* block, absl::Span<const int> others,
+                     absl::Span<const StreamMark> ends) {
   if (is_traced_) {
     std::lock_guard lock(mutex_);
     trace_.OnFree(block);
@@ -244,7 +272,7 @@ bool StepArena::Free(void* block, absl::Span<const int> others) {
       thought_of_.erase(there);
     }
   }
-  return pages_.Free(block, others);
+  return pages_.Free(block, others, ends);
 }
 
 StepArena::Facts StepArena::facts() const {

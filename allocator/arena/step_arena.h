@@ -6,12 +6,13 @@
 //                    it is asked what it would have done. Where it is wrong and
 //                    steps repeat otherwise, or blocks live longer, it is laid
 //                    out anew for that.
-//   kServing         as planned, since that held for kCleanSteps in a row
+//   kServing         as planned, since that held for kCleanSteps in a row.
+//                    Where steps repeat that are not as planned, the plan is
+//                    laid out anew for those.
 //   kOff             by demand, after kMostRetreats retreats in a row:
-//   kBadSteps
-//                    in a row were not as planned, or what was thought was not
-//                    what happened. Until a plan is not wanted for a step,
-//                    which is a new begin.
+//                    kBadSteps in a row were not as planned, or what was
+//                    thought was not what happened. Until a plan is not wanted
+//                    for a step, which is a new begin.
 //
 // Blocks that are alive when a plan begins stay where they are; they have a
 // place in it from their next request on.
@@ -41,7 +42,7 @@ class StepArena {
  public:
   enum class State { kRecording, kCounterfactual, kServing, kOff };
   static constexpr int kCleanSteps = 3;
-  static constexpr int kBadSteps = 2;
+  static constexpr int kBadSteps = 4;  // three show whether they repeat
   // So many in a row; kForgiven steps as planned are a new begin.
   static constexpr int kMostRetreats = 3;
   static constexpr int kForgiven = 1000;
@@ -89,9 +90,14 @@ class StepArena {
   // the holes between the plan's blocks, the plan ends.
   void* Allocate(Bytes size, int stream, bool is_last = false,
                  bool may_last = false);
-  bool Free(void* block, absl::Span<const int> others);
+  bool Free(void* block, absl::Span<const int> others,
+            absl::Span<const StreamMark> ends = {});
 
   bool IsServing() const { return state_ == State::kServing; }
+  // True where a plan may come to be served, and none is yet.
+  bool IsTrying() const {
+    return state_ == State::kRecording || state_ == State::kCounterfactual;
+  }
   Facts facts() const;
 
  private:
@@ -100,6 +106,7 @@ class StepArena {
   void NoteMismatch(int slot, Bytes size);
   void Trace(const void* block, Bytes size, int stream);
   void Judge(bool is_wanted);
+  bool IsDueAnew(bool is_wrong);
   void Record(bool is_wanted);
   void Think();
   void ThinkOf(std::vector<StepRequest> step);
@@ -124,6 +131,7 @@ class StepArena {
   mutable std::mutex mutex_;
   StepTrace trace_;
   int in_a_row_ = 0;               // retreats
+  int layouts_ = 0;                // of a plan that is served
   std::vector<StepRequest> step_;  // that repeats
   std::unique_ptr<PlannedArena> thought_;
   absl::flat_hash_map<const void*, void*> thought_of_;  // by real block

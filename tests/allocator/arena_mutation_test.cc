@@ -58,7 +58,7 @@ std::vector<Buffer> RandomStep(std::mt19937* random) {
     buffer.size = grain * (1 + (*random)() % 5) - (*random)() % 2;
     buffer.stream = one_stream ? 0 : (*random)() % kStreams;
     buffer.until = (*random)() % std::min<size_t>(8, buffers.size());
-    if ((*random)() % 8 == 0) buffer.other = (*random)() % kStreams;
+    if ((*random)() % 8 == 0) buffer.other = (*random)() % (kStreams + 1);
   }
   Place(&buffers);
   return buffers;
@@ -156,9 +156,14 @@ class Program {
     std::erase_if(blocks_, [&](Block& block) {
       if (block.left-- > 0) return false;
       std::vector<int> others;
-      if (block.other >= 0) others.push_back(block.other);
+      std::vector<StreamMark> ends;
+      if (block.other >= kStreams) {
+        ends.push_back(pages_.Copy(block.begin));
+      } else if (block.other >= 0) {
+        others.push_back(block.other);
+      }
       pages_.Give(block.begin, others);
-      EXPECT_TRUE(arena_.Free(block.begin, others));
+      EXPECT_TRUE(arena_.Free(block.begin, others, ends));
       return true;
     });
   }

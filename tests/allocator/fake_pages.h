@@ -28,7 +28,8 @@ using StreamClock = std::vector<int64_t>;
 class FakePages final : public PageSystem, public StreamOrder {
  public:
   explicit FakePages(int streams = 1)
-      : known_(streams, StreamClock(streams, 0)), done_(streams, 0) {}
+      : known_(streams + 1, StreamClock(streams + 1, 0)),
+        done_(streams + 1, 0) {}
 
   // Pages that may be mapped.
   int64_t limit = int64_t{1} << 40;
@@ -80,7 +81,7 @@ class FakePages final : public PageSystem, public StreamOrder {
   }
 
   // StreamOrder.
-  int streams() const override { return static_cast<int>(known_.size()); }
+  int streams() const override { return static_cast<int>(known_.size()) - 1; }
   absl::StatusOr<StreamMark> Mark(int stream) override {
     if (!may_mark || Fails()) return Failure();
     return std::make_shared<const StreamClock>(known_[stream]);
@@ -121,11 +122,21 @@ class FakePages final : public PageSystem, public StreamOrder {
     }
     live_.push_back({begin, end, stream, 0});
   }
+  // A copy of the block begins on a stream that has no number, behind what its
+  // own has queued. Returns the end of it.
+  StreamMark Copy(const void* begin) {
+    const int outside = streams();
+    const auto block = LiveAt(begin);
+    StreamClock& clock = known_[outside];
+    Join(&clock, known_[block->stream]);
+    past_.push_back(*block);
+    past_.back().stream = outside;
+    past_.back().until = ++clock[outside];
+    return std::make_shared<const StreamClock>(clock);
+  }
   // It frees the block; `others`: streams that queued work with it, too.
   void Give(const void* begin, absl::Span<const int> others) {
-    const auto block =
-        std::find_if(live_.begin(), live_.end(),
-                     [&](const Use& live) { return live.begin == begin; });
+    const auto block = LiveAt(begin);
     block->until = ++known_[block->stream][block->stream];
     past_.push_back(*block);
     for (const int other : others) {
@@ -161,6 +172,10 @@ class FakePages final : public PageSystem, public StreamOrder {
     int64_t until;
   };
 
+  std::vector<Use>::iterator LiveAt(const void* begin) {
+    return std::find_if(live_.begin(), live_.end(),
+                        [&](const Use& live) { return live.begin == begin; });
+  }
   static void Join(StreamClock* clock, const StreamClock& other) {
     for (size_t s = 0; s < clock->size(); ++s) {
       (*clock)[s] = std::max((*clock)[s], other[s]);

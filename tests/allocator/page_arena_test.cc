@@ -57,6 +57,15 @@ TEST_F(PageArenaTest, ABlockBeginsInThePageThatItsNeighbourEndsIn) {
   EXPECT_EQ(pages_.mapped(), 3);
 }
 
+TEST_F(PageArenaTest, MemoryIsUsedAgainBehindACopyOfIt) {
+  pages_.limit = 1;
+  void* const block = Allocate(kFakePage);
+  const std::vector<StreamMark> ends = {pages_.Copy(block)};
+  pages_.Give(block, {});
+  EXPECT_TRUE(arena_.Free(block, {}, ends));
+  EXPECT_EQ(Allocate(kFakePage), block) << "the checker sees the order";
+}
+
 TEST_F(PageArenaTest, BlocksThatMayOutliveAStepLieApart) {
   void* const parameter = Allocate(kMiB + 512);
   arena_.BeginStep();

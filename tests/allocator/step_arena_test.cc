@@ -97,11 +97,11 @@ TEST_F(StepArenaTest, OneOtherStepDoesNotEndThePlan) {
   EXPECT_EQ(arena_.facts().state, State::kServing);
 }
 
-TEST_F(StepArenaTest, OtherStepsEndThePlanAndItsBlocksStay) {
+TEST_F(StepArenaTest, StepsThatNeverRepeatEndThePlanAndItsBlocksStay) {
   StepUntil(State::kServing);
   arena_.BeginStep(true);
   void* const held = Ask(1024);
-  Step(4096);
+  for (int i = 1; i < StepArena::kBadSteps; ++i) Step(4096 * i);
   FreeKept();
   arena_.BeginStep(true);
   EXPECT_EQ(arena_.facts().state, State::kRecording);
@@ -114,13 +114,36 @@ TEST_F(StepArenaTest, OtherStepsEndThePlanAndItsBlocksStay) {
 TEST_F(StepArenaTest, ItIsOffAfterSomeRetreats) {
   for (int i = 0; i < StepArena::kMostRetreats; ++i) {
     StepUntil(State::kServing);
-    for (int k = 0; k < 4; ++k) Step(4096);
+    for (int k = 0; k <= StepArena::kBadSteps; ++k) Step(2048 * (k + 1));
   }
   EXPECT_EQ(arena_.facts().state, State::kOff);
   for (int i = 0; i < 20; ++i) Step();
   EXPECT_EQ(arena_.facts().state, State::kOff);
   Step(1024, /*is_wanted=*/false);
   StepUntil(State::kServing);
+}
+
+TEST_F(StepArenaTest, StepsThatRepeatOtherwiseAreLaidOutAnewWhileServed) {
+  StepUntil(State::kServing);
+  for (int i = 0; i < 5; ++i) Step(4096);
+  EXPECT_EQ(arena_.facts().state, State::kServing);
+  EXPECT_EQ(arena_.facts().height, Bytes{4096 + 8192});
+  const int64_t before = Counts().planned;
+  for (int i = 0; i < 5; ++i) Step(4096);
+  EXPECT_EQ(Counts().planned, before + 5 * 3);
+  EXPECT_EQ(arena_.facts().retreats, 0);
+}
+
+TEST_F(StepArenaTest, StepsThatChangeForEverAreLaidOutAnewFewTimes) {
+  StepUntil(State::kServing);
+  int layouts = 0;
+  Bytes height = arena_.facts().height;
+  for (int i = 0; i < 100 && arena_.facts().state == State::kServing; ++i) {
+    Step(512 * (3 + i / 4));
+    if (std::exchange(height, arena_.facts().height) != height) ++layouts;
+  }
+  EXPECT_EQ(arena_.facts().state, State::kRecording);
+  EXPECT_LE(layouts, 4);
 }
 
 TEST_F(StepArenaTest, AnOpThatDoesNotKeepToThePlanIsNamed) {

@@ -26,9 +26,9 @@ namespace {
 using State = StepArena::State;
 
 TEST_F(TorchCudaArenaTest, StatisticsTellOfItsBlocksAsOfAnyOthers) {
-  for (int i = 0; i < 24; ++i) {
+  for (int i = 0; i < 28; ++i) {
     // Plans end and begin.
-    Step(i % 12 < 9 ? 200'000 : 150'000 + i);
+    Step(i % 14 < 9 ? 200'000 : 150'000 + 1'000 * i);
     const auto stats = Stats();
     EXPECT_EQ(stats.allocated_bytes[0].current, live_) << i;
     EXPECT_EQ(stats.active_bytes[0].current, live_) << i;

@@ -3,6 +3,7 @@
 #include "hooks/cuda_tier.h"
 
 #include <ATen/Context.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "allocator/torch_cuda_allocator.h"
 #include "gtest/gtest.h"
 #include "hooks/cuda_device.h"
 #include "profiler/clock.h"
@@ -73,12 +75,16 @@ class CudaTierTest : public testing::TestWithParam<int> {
 };
 
 TEST_P(CudaTierTest, BytesComeBackAfterTheirMemoryWasTakenByOthers) {
+  c10::cuda::CUDACachingAllocator::emptyCache();
   c10::Storage bytes = Made(1);
   const auto slot = Write(bytes);
   ASSERT_TRUE(tier_.FinishWrite(slot.get()).ok());
   const void* const place = bytes.data();
   bytes = c10::Storage();
+  // There is no other memory.
+  CudaAllocator::SetBudget(kDevice, CudaAllocator::Books(kDevice).reserved());
   const c10::Storage other = Made(2);
+  CudaAllocator::SetBudget(kDevice, kNoBudget);
   EXPECT_EQ(other.data(), place);
   const auto back = tier_.FinishRead(slot.get());
   ASSERT_TRUE(back.ok()) << back.status();
