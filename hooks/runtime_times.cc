@@ -18,6 +18,9 @@
 namespace ebbtide {
 namespace {
 
+// Of a kind, in which ops are measured; the first is a poor one.
+constexpr int kMarkedSteps = 4;
+
 double Seconds() {
   return std::chrono::duration<double>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -110,10 +113,10 @@ void Runtime::BeginDeviceStep() {
   const bool follows_plan =
       followed_plan_ != nullptr &&
       (state_ == State::kActive || state_ == State::kSteady);
-  const bool may_be_placed =
-      Device::Get().BeginStep(device_, follows_plan) && follows_plan;
-  unplaced_steps_ = may_be_placed ? unplaced_steps_ + 1 : 0;
-  is_settled_ = unplaced_steps_ == 0 || unplaced_steps_ > kMost;
+  const bool may_be_placed = Device::Get().BeginStep(device_, follows_plan);
+  unplaced_steps_ =
+      may_be_placed ? unplaced_steps_ + (follows_plan ? 1 : 0) : 0;
+  is_settled_ = !may_be_placed || unplaced_steps_ > kMost;
 }
 
 void Runtime::CloseStep() {
@@ -193,6 +196,12 @@ void Runtime::NoteStepTime(SignatureBook* book, bool evicted) {
   const bool is_followed = state_ == State::kActive || state_ == State::kSteady;
   if (is_followed && as_planned_ && signature_ == followed_) {
     note_.plan = followed_plan_;
+    // Ops that have waited for memory have taken too long, and later ones will
+    // not wait.
+    if (Device::Get().is_async() && note_.is_settled &&
+        !std::exchange(book->is_settled, true)) {
+      book->ForgetTimes();
+    }
     if (Candidate* candidate = Followed()) ReportFollowed(*book, candidate);
   }
   if (note_.marks == nullptr) LearnStepTime(book, step_seconds_);
@@ -245,12 +254,11 @@ bool Runtime::WantsWork() const {
 // is a budget, pairs are measured until all kinds that may come have been often
 // enough: which kind a pair is of shows too late to begin then.
 bool Runtime::WantsMarks() const {
-  constexpr int kEnough = 4;  // the first is a poor one
   if (!settings_.budget || books_.size() == 0) return true;
   return std::any_of(books_.entries().begin(), books_.entries().end(),
                      [this](const auto& entry) {
                        const SignatureBook& book = entry.second;
-                       return book.marked < kEnough &&
+                       return book.marked < kMarkedSteps &&
                               book.MayComeAgain(pairs_);
                      });
 }
@@ -282,7 +290,9 @@ void Runtime::KeepTimes(SignatureBook* book) {
     book->op_times.assign(tape_->ops.size(), {});
     book->stage_times.assign(tape_->stages.size(), {});
   }
-  if (watch_.has_marks()) ++book->marked;
+  if (watch_.has_marks() && ++book->marked == kMarkedSteps) {
+    book->priced_at = 0;
+  }
   const auto keep = [&](TapeTime* time, TimeSamples* times) {
     const bool counts = by_work || time->is_measured;
     if (counts && (!known || !is_worse)) times->Add(time->nanoseconds);

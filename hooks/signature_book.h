@@ -48,7 +48,8 @@ struct SignatureBook {
   // from such a pair to the next without what ebbtide did in them; nanoseconds.
   std::vector<TimeSamples> op_times;
   std::vector<TimeSamples> stage_times;
-  int marked = 0;  // pairs in which the times were measured
+  int marked = 0;           // pairs in which the times were measured
+  bool is_settled = false;  // times are those of steps that followed a plan
   // Without a budget, for pairs that are not recorded.
   std::shared_ptr<const SteadyPlan> keeping;
   int windows = 0;  // pairs whose times are those of the device's work; then
@@ -87,6 +88,13 @@ struct SignatureBook {
     if (!times.IsEmpty()) time->nanoseconds = times.Least();
   }
 
+  void ForgetTimes() {
+    op_times.clear();
+    stage_times.clear();
+    tail_times = StepTimes();
+    windows = 0;
+    marked = 0;
+  }
   void DiscardPlans() {
     plans = Plans::kNone;
     request = 0;
