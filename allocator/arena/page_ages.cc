@@ -8,7 +8,7 @@ namespace ebbtide {
 namespace {
 
 // Streams are marked until so many frees after pages were last wanted.
-constexpr int64_t kFreesAfterWait = 4096;
+constexpr int64_t kFreesAfterWait = 1024;
 // Of a stream; older ones are dropped, because later ones are over later.
 constexpr size_t kMostMarks = 64;
 

@@ -24,7 +24,7 @@ namespace ebbtide {
 
 class PageAges {
  public:
-  static constexpr int kFreesPerMark = 16;
+  static constexpr int kFreesPerMark = 64;
 
   // `order` outlives this.
   explicit PageAges(StreamOrder* order) : order_(*order) {}

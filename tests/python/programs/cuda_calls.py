@@ -14,7 +14,7 @@ import torch
 
 import gpu_models
 
-STEPS = 28
+STEPS = 64
 torch.backends.cudnn.enabled = False
 
 
