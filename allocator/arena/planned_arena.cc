@@ -186,13 +186,14 @@ const ArenaPlan::Slot* PlannedArena::Free(void* block,
   return &slot;
 }
 
-// Those that are over are forgotten.
+// Those before the first that is not over are forgotten: most end in order.
 void PlannedArena::NoteOutside(absl::Span<const StreamMark> ends) {
   constexpr size_t kMany = 8;
   if (outside_ends_.size() >= kMany) {
-    std::erase_if(outside_ends_, [this](const StreamMark& end) {
-      return order_->IsOver(end);
-    });
+    const auto pending = std::find_if(
+        outside_ends_.begin(), outside_ends_.end(),
+        [this](const StreamMark& end) { return !order_->IsOver(end); });
+    outside_ends_.erase(outside_ends_.begin(), pending);
   }
   outside_ends_.insert(outside_ends_.end(), ends.begin(), ends.end());
 }
