@@ -52,9 +52,8 @@ absl::StatusOr<std::unique_ptr<DeviceArena>> DeviceArena::Make(
 
 bool DeviceArena::BeginStep(bool is_wanted) {
   arena_.BeginStep(is_wanted);
-  steps_served_ = arena_.IsServing() ? steps_served_ + 1 : 0;
   // By then blocks that are alive when steps begin have the plan's addresses.
-  if (steps_served_ == 2) NoteBeside();
+  if (arena_.steps_served() == 2) NoteBeside();
   return arena_.IsTrying();
 }
 

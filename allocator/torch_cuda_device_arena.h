@@ -153,8 +153,7 @@ class DeviceArena final : PageSystem, StreamOrder {
   ArenaStats stats_;
   mutable std::mutex mutex_;
   absl::flat_hash_map<const void*, Block> blocks_;
-  int steps_served_ = 0;  // of BeginStep's thread
-  Bytes beside_{};        // as StepArena::Facts
+  Bytes beside_{};  // as StepArena::Facts
   Bytes beside_alive_{};
 
   PageArena pages_{this, this};

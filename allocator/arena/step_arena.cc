@@ -81,6 +81,7 @@ void StepArena::BeginStep(bool is_wanted) {
 void StepArena::Judge(bool is_wanted) {
   const ArenaCounts now = pages_.facts().counts;
   const ArenaCounts before = std::exchange(judged_, now);
+  ++steps_served_;
   const auto requests = static_cast<int64_t>(step_.size());
   const int64_t wrong = Mismatches(before, now);
   const bool is_bad = wrong * kTolerance > requests;
@@ -194,6 +195,7 @@ void StepArena::TakeOver() {
   }
   judged_ = {};
   bad_steps_ = 0;
+  steps_served_ = 1;
   std::lock_guard lock(mutex_);
   facts_.height = layout->plan.height();
   facts_.bound = layout->bound;

@@ -93,7 +93,11 @@ class StepArena {
   bool Free(void* block, absl::Span<const int> others,
             absl::Span<const StreamMark> ends = {});
 
-  bool IsServing() const { return state_ == State::kServing; }
+  // Steps that the plan has served, the one that goes on included. Of
+  // BeginStep's thread.
+  int64_t steps_served() const {
+    return state_ == State::kServing ? steps_served_ : 0;
+  }
   // True where a plan may come to be served, and none is yet.
   bool IsTrying() const {
     return state_ == State::kRecording || state_ == State::kCounterfactual;
@@ -126,6 +130,7 @@ class StepArena {
   int unclean_steps_ = 0;
   int bad_steps_ = 0;
   int64_t good_steps_ = 0;
+  int64_t steps_served_ = 0;
 
   // Never held while the page arena is called.
   mutable std::mutex mutex_;
