@@ -59,6 +59,7 @@ bool Runtime::WasPressed() {
 // left to measure. A plan that keeps its time all the same is good enough.
 void Runtime::TightenPlans(SignatureBook* book) {
   constexpr int kMost = 6;
+  constexpr int kLeastGain = 128;  // part of the budget
   constexpr double kNear = 1.015;
   const Candidate* candidate = Followed();
   if (!Device::Get().is_async() || settings_.test_plans ||
@@ -69,6 +70,14 @@ void Runtime::TightenPlans(SignatureBook* book) {
     return;
   }
   book->short_steps = 0;
+  const Bytes peak = candidate->plan->plan.peak;
+  const Bytes least{Count(budget()) / kLeastGain};
+  // A plan for less has taken no less: it is the least there is.
+  if (book->tightened > 0 && peak > book->tightened_from - least) {
+    book->tightened = kMost;
+    return;
+  }
+  book->tightened_from = peak;
   ++book->tightened;
   book->DiscardPlans();
 }

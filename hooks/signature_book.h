@@ -67,6 +67,7 @@ struct SignatureBook {
   // planned for less, and how often that was.
   int short_steps = 0;
   int tightened = 0;
+  Bytes tightened_from{};  // peak of the plan that was given up for that
   // Pairs in a row before it is tried without the recorder: one that then turns
   // out to be another cannot be kept within the budget by recomputing.
   int steady_after = 8;
