@@ -113,8 +113,7 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
       save = saves.erase(save);
       continue;
     }
-    if (storage.data) continue;
-    if (tape->follows_plan && storage.returns) continue;
+    if (storage.data || (tape->follows_plan && storage.returns)) continue;
     window += storage.bytes;
     if (storage.spill->IsReading()) continue;
     const Bytes size{static_cast<int64_t>(storage.bytes)};

@@ -18,7 +18,7 @@
 namespace ebbtide {
 namespace {
 
-// Of a kind, in which ops are measured; the first is a poor one.
+// Ops are measured in so many steps of a kind; the first is a poor one.
 constexpr int kMarkedSteps = 4;
 
 double Seconds() {
@@ -54,9 +54,10 @@ bool Runtime::WasPressed() {
   return was_relieved_.exchange(false) || give_backs_ > before;
 }
 
-// A device whose memory lies in segments runs short before live bytes come to
-// the budget, by how much only steps tell: where all of it is taken no waste is
-// left to measure. A plan that keeps its time all the same is good enough.
+// A device runs short before live bytes come to the budget, because of parts of
+// pages and of segments. Steps alone show by how much: where all of it is taken
+// no waste is left to measure. A plan that keeps its time all the same is good
+// enough.
 void Runtime::TightenPlans(SignatureBook* book) {
   constexpr int kMost = 6;
   constexpr int kLeastGain = 128;  // part of the budget

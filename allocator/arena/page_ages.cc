@@ -9,7 +9,8 @@ namespace {
 
 // Streams are marked until so many frees after pages were last wanted.
 constexpr int64_t kFreesAfterWait = 1024;
-// Of a stream; older ones are dropped, because later ones are over later.
+// A stream keeps so many marks. Older ones are dropped, because later ones are
+// over later.
 constexpr size_t kMostMarks = 64;
 
 }  // namespace

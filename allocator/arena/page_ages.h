@@ -40,7 +40,8 @@ class PageAges {
   int64_t AgeOf(int64_t page) const;
   // Blocks until the work that used the pages is over. False on failure.
   bool WaitFor(absl::Span<const int64_t> pages);
-  // The same of all work that is queued on any stream.
+  // Blocks until all work that is queued on any stream is over. False on
+  // failure.
   bool WaitForAll();
 
  private:

@@ -187,7 +187,8 @@ bool PageArena::Supply(int64_t count, PageRange but) {
   return pages_.spare() >= count;
 }
 
-// Of pages whose work is over those that touch the fewest others go first.
+// Pages go first whose work is over, and among them those that touch the fewest
+// others.
 void PageArena::TakeFreePages(int64_t count, PageRange but) {
   std::vector<FreePage> found = FreePages(free_, pages_, but);
   ages_.Update();

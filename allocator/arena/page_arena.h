@@ -83,9 +83,9 @@ class PageArena final : PlanBacking {
   absl::Status Reserve(Bytes size);
 
   // A block of at least `size` bytes (positive) for work on the stream; nullptr
-  // where there are not enough pages for it. `verdict`: of the
-  // plan. A request of which it is kUnbacked may be made again when memory has
-  // been freed. `may_last`: the block may outlive the step.
+  // where there are not enough pages for it. `verdict` is
+  // the plan's. A request of which it is kUnbacked may be made again when
+  // memory has been freed. `may_last`: the block may outlive the step.
   void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr,
                  bool may_last = false);
   // Allocates by demand, without a look at the plan, also among blocks of other

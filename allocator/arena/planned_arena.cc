@@ -186,7 +186,7 @@ const ArenaPlan::Slot* PlannedArena::Free(void* block,
   return &slot;
 }
 
-// Those before the first that is not over are forgotten: most end in order.
+// Forgets the ends before the first that is not over: most come in order.
 void PlannedArena::NoteOutside(absl::Span<const StreamMark> ends) {
   constexpr size_t kMany = 8;
   if (outside_ends_.size() >= kMany) {

@@ -1,5 +1,6 @@
 #include "allocator/arena/page_ages.h"
 
+#include <memory>
 #include <set>
 #include <vector>
 
