@@ -28,6 +28,10 @@ struct Frame {
   bool foreign = false;
 };
 [[gnu::tls_model("initial-exec")]] thread_local Frame frame;
+// The op whose arguments autocast is casting, or that it has called since.
+[[gnu::tls_model(
+    "initial-exec")]] thread_local const at::RecordFunction* autocast_op =
+    nullptr;
 
 TapeListener* listener = nullptr;
 std::optional<at::CallbackHandle> handle;        // while enabled
@@ -151,11 +155,20 @@ bool IsBelowAutograd() {
       Device::Get().autograd_key());
 }
 
-bool WillBeCast(const OpInfo& info) {
-  const auto state = c10::impl::tls_local_dispatch_key_set();
+// Autocast wraps the op, since it is enabled and has an argument of its device.
+bool WillBeCast(const at::RecordFunction& event, const OpInfo& info) {
   const c10::DispatchKey autocast = Device::Get().autocast_key();
-  return info.autocast && state.included_.has(autocast) &&
-         !state.excluded_.has(autocast);
+  if (!info.autocast ||
+      c10::impl::tls_local_dispatch_key_set().excluded_.has(autocast)) {
+    return false;
+  }
+  Tensors tensors;
+  for (const c10::IValue& value : event.inputs()) {
+    AppendTensors(value, &tensors);
+  }
+  return std::any_of(tensors.begin(), tensors.end(), [&](const auto& tensor) {
+    return tensor.defined() && tensor.key_set().has(autocast);
+  });
 }
 
 void ReportWrites(const at::RecordFunction& event,
@@ -180,6 +193,7 @@ std::unique_ptr<WorkScope> BeginOp(const at::RecordFunction& event,
   TapeOp& op = tape->ops.emplace_back();
   op.info = info;
   if (Device::Get().is_async()) op.device = Device::Get().CurrentIndex();
+  op.by_autocast = autocast_op != nullptr;
   op.grad_mode = at::GradMode::is_enabled();
   op.threads = at::get_num_threads();
   op.parallel_region = at::in_parallel_region();
@@ -209,7 +223,9 @@ std::unique_ptr<WorkScope> Start(const at::RecordFunction& event) {
     return nullptr;
   }
   const OpInfo* info = FindOpInfo(event);
-  if (info == nullptr || info->composite || WillBeCast(*info)) return nullptr;
+  if (info == nullptr) return nullptr;
+  if (WillBeCast(event, *info)) autocast_op = &event;
+  if (info->composite || autocast_op == &event) return nullptr;
   Tape* tape =
       listener->TapeFor([&event, info] { return MayBegin(event, *info); });
   if (tape == nullptr) {
@@ -262,6 +278,7 @@ std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
 
 void OnEnd(const at::RecordFunction& event, at::ObserverContext* scope) {
   if (scope != nullptr) static_cast<WorkScope*>(scope)->End();
+  if (autocast_op == &event) autocast_op = nullptr;
   if (frame.event != &event) return;
   const RuntimeLock lock;
   const Busy busy;

@@ -110,6 +110,15 @@ bool NeedsPreimage(const TapeOp& op) {
          !op.foreign;
 }
 
+// Autocast holds its casts of parameters for the ops that follow. The program
+// never sees them, though that reference looks like one of the program's.
+bool IsHeldByAutocast(const Tape& tape, const TapeOp& op) {
+  if (!op.by_autocast || op.info->name != "_to_copy") return false;
+  const auto& read = op.arguments[0].tensors;
+  return read.size() == 1 && read[0].storage >= 0 &&
+         tape.storages[read[0].storage].parameter;
+}
+
 }  // namespace
 
 Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
@@ -174,6 +183,7 @@ void Runtime::NoteOutputs(Tape* tape, int index, at::TensorList outputs) {
     TapeStorage& made = tape->storages[storage];
     if (made.writers.empty() || made.writers.back() != index) continue;
     output = storage;
+    if (IsHeldByAutocast(*tape, op)) made.trusted = true;
     if (op.info->mutates) {
       if (const auto writer = WriterOf(tensor)) {
         residency_.NoteWriter(tensor.storage(), *writer);

@@ -111,6 +111,7 @@ struct TapeOp : TapeTime {
   bool parallel_region = false;
   // The op allocates the storage of its first argument itself when replayed.
   bool fresh_self = false;
+  bool by_autocast = false;  // called for another op, whose arguments it casts
   // Reads a tensor that is not plain: never replayed.
   bool foreign = false;
   // Its byte comparison (hooks/verify.h) has been made; and it passed.

@@ -158,6 +158,13 @@ def test_r13_autocast(zygote: Zygote) -> None:
     zygote.forced("pairs.r13_autocast")
 
 
+def test_r13_ops_that_autocast_wraps_are_recomputed(zygote: Zygote) -> None:
+    name = "pairs.r13_autocast_of_ops_that_are_no_composites"
+    recomputed, _ = zygote.forced(name)
+    kept = [group["reason"] for group in recomputed.report["saved"]["groups"]]
+    assert set(kept) <= {"too small to be managed"}, kept
+
+
 def test_r14_storages_count_and_not_views(zygote: Zygote) -> None:
     recomputed, spilled = zygote.forced("pairs.r14_expanded_views")
     # Three steps; one storage of 256 KiB that is seen as 16 MiB, one product.

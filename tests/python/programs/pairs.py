@@ -179,6 +179,20 @@ def r13_autocast(t: Trial) -> None:
     t.train(parameters, forward)
 
 
+def r13_autocast_of_ops_that_are_no_composites(t: Trial) -> None:
+    """Autocast wraps ops that are recorded by themselves elsewhere."""
+    w, v = leaf(WIDTH, WIDTH, seed=1), leaf(ROWS, ROWS, seed=2)
+    x = data(4 * ROWS, WIDTH)
+
+    def forward(_: int) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            h = torch.mm(x, w).tanh()
+            h = torch.bmm(v.expand(4, -1, -1), h.view(4, ROWS, WIDTH))
+            return torch.addmm(h[0], h[1], w).sigmoid().float().sum()
+
+    t.train([w, v], forward)
+
+
 def r14_expanded_views(t: Trial) -> None:
     """Saved views far larger than the storage below them."""
     row, w = leaf(1, 1 << 16, seed=1), leaf(8, 1 << 16, seed=2)
