@@ -2,16 +2,26 @@
 
 #include <ATen/MapAllocator.h>
 
+#include <exception>
+#include <utility>
+
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
-#include "absl/strings/string_view.h"
 #include "hooks/device.h"
+#include "hooks/digest.h"
 #include "hooks/guarded.h"
+#include "hooks/insist.h"
+#include "hooks/recorder.h"
 #include "hooks/stream_order.h"
 #include "hooks/weights.h"
 
 namespace ebbtide {
 namespace {
+
+// Of this thread.
+[[gnu::tls_model("initial-exec")]] thread_local int allocations = 0;
+[[gnu::tls_model("initial-exec")]] thread_local int takers = 0;
+// Of all tapes; of those that died, too.
+int64_t due = 0;
 
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
@@ -25,10 +35,10 @@ WeakStorage WeakOf(const c10::Storage& bytes) {
 // in a pair.
 struct Known {
   WeakStorage identity;
-  size_t digest = 0;
+  uint64_t digest = 0;
 };
 
-bool IsUnchanged(const c10::Storage& bytes, size_t digest) {
+bool IsUnchanged(const c10::Storage& bytes, uint64_t digest) {
   static auto& known = *new absl::flat_hash_map<c10::StorageImpl*, Known>;
   static size_t tidy_at = 64;
   if (known.size() > tidy_at) {
@@ -78,6 +88,63 @@ StorageSet& Changing() {
   return storages;
 }
 
+}  // namespace
+
+void ThrowMisled(const OpInfo& op) {
+  TORCH_CHECK(false, "ebbtide: a tensor that ", op.name,
+              " has read was written behind PyTorch's back (a NumPy array over "
+              "it, a raw pointer, another process) between forward and "
+              "backward, and what was made of it has been dropped; give "
+              "PyTorch a copy of such an array");
+}
+
+namespace {
+
+// Comparisons with witnesses that lie on a device.
+class OpenChecks {
+ public:
+  void Add(const OpInfo& op, const Digest& witness, const c10::Storage& bytes) {
+    if (open_.size() >= kMost) Settle();
+    open_.push_back({&op, witness, DigestLike(witness, bytes)});
+  }
+  // An op that has read what was written; nullptr: none. Waits.
+  const OpInfo* Finish() {
+    Settle();
+    return std::exchange(misled_, nullptr);
+  }
+
+ private:
+  static constexpr size_t kMost = 256;
+  struct Check {
+    const OpInfo* op = nullptr;
+    Digest before;
+    Digest now;
+  };
+
+  // Tries twice, also where a call says that memory is short: none is needed.
+  static bool IsSame(const Check& check) {
+    try {
+      return check.before.Value() == check.now.Value();
+    } catch (const std::exception&) {
+      return check.before.Value() == check.now.Value();
+    }
+  }
+
+  void Settle() {
+    for (const Check& check : std::exchange(open_, {})) {
+      if (!IsSame(check)) misled_ = check.op;
+    }
+  }
+
+  std::vector<Check> open_;
+  const OpInfo* misled_ = nullptr;
+};
+
+OpenChecks& Checks() {
+  static auto& checks = *new OpenChecks;
+  return checks;
+}
+
 bool IsMapping(const c10::Storage& bytes) {
   if (IsAway(bytes)) return false;
   return at::MapAllocator::fromDataPtr(bytes.data_ptr()) != nullptr;
@@ -94,30 +161,24 @@ c10::Storage Present(const TapeStorage& storage) {
 
 bool IsExported(const c10::Storage& bytes) { return !bytes.resizable(); }
 
-size_t Digest(const c10::Storage& bytes) {
-  const c10::Storage here = Device::Get().OnHost(bytes);
-  return absl::HashOf(
-      absl::string_view(static_cast<const char*>(here.data()), here.nbytes()));
-}
-
 void NoteExternal(const c10::Storage& bytes, bool parameter,
                   TapeStorage* storage) {
   storage->trusted = parameter;
   if (!IsExported(bytes) || bytes.nbytes() == 0) return;
-  storage->witness = Digest(bytes);
+  storage->witness = HostDigest(bytes);
   if (!parameter && storage->bytes < kSmallStorage) {
     storage->copy = Device::Get().CopyOf(bytes);
     return;
   }
   storage->trusted =
       parameter || IsMapping(bytes) ||
-      (IsUnchanged(bytes, *storage->witness) && !Changing().Has(bytes));
+      (IsUnchanged(bytes, storage->witness->Value()) && !Changing().Has(bytes));
 }
 
 bool IsAnotherInput(const c10::Storage& bytes, const TapeStorage& storage) {
   if (!storage.witness || storage.trusted || !IsExported(bytes)) return false;
   if (!Changing().Has(bytes)) {
-    if (Digest(bytes) == *storage.witness) return false;
+    if (HostDigest(bytes).Value() == storage.witness->Value()) return false;
     Changing().Add(bytes);
   }
   return static_cast<bool>(storage.copy);
@@ -151,18 +212,49 @@ bool TakesWitness(const TapeStorage& storage) {
   return bytes && !ours_alone;
 }
 
-void TakeWitness(TapeStorage* storage) {
-  if (!TakesWitness(*storage)) return;
-  UseHere(storage);
-  storage->witness = Digest(Present(*storage));
+InsideAllocation::InsideAllocation() { ++allocations; }
+InsideAllocation::~InsideAllocation() { --allocations; }
+TakesDueWitnesses::TakesDueWitnesses() { ++takers; }
+TakesDueWitnesses::~TakesDueWitnesses() { --takers; }
+
+void TakeWitness(Tape* tape, int index) {
+  TapeStorage& storage = tape->storages[index];
+  if (!TakesWitness(storage)) return;
+  const bool may_run_ops = allocations == 0;
+  if (!may_run_ops && Device::Get().is_async() &&
+      (takers > 0 || IsRecordingOp())) {
+    ++due;
+    tape->due_witnesses.push_back(index);
+    return;
+  }
+  UseHere(&storage);
+  storage.witness = Insist([&] {
+    const c10::Storage bytes = Present(storage);
+    return may_run_ops ? DigestOf(bytes) : HostDigest(bytes);
+  });
 }
 
-bool IsAsWitnessed(TapeStorage* storage) {
-  if (!storage->witness || storage->copy) return true;
-  const c10::Storage bytes = Present(*storage);
-  if (!bytes) return true;
-  UseHere(storage);
-  return Digest(bytes) == *storage->witness;
+bool AreWitnessesDue() { return due > 0; }
+
+void TakeDueWitnesses(Tape* tape) {
+  for (const int index : std::exchange(tape->due_witnesses, {})) {
+    --due;
+    if (tape->storages[index].dependents > 0) TakeWitness(tape, index);
+  }
 }
+
+void CheckWitness(const OpInfo& op, TapeStorage* storage) {
+  if (!storage->witness || storage->copy) return;
+  const c10::Storage bytes = Present(*storage);
+  if (!bytes) return;
+  UseHere(storage);
+  if (storage->witness->is_on_device()) {
+    Checks().Add(op, *storage->witness, bytes);
+  } else if (HostDigest(bytes).Value() != storage->witness->Value()) {
+    ThrowMisled(op);
+  }
+}
+
+const OpInfo* FindMisled() { return Checks().Finish(); }
 
 }  // namespace ebbtide

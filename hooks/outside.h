@@ -11,22 +11,19 @@
 //   - unchanged since the pair before: tables and frozen weights;
 //   - small: then it is copied when it is first read, and again by every op
 //     that reads it once it has been seen to change between two.
-// Whatever is relied upon is compared by its digest before it is read again, so
-// that what is written later, or through a pointer, is an error and not a wrong
-// gradient.
+// Whatever is relied upon is compared by its digest, so that what is written
+// later, or through a pointer, is an error and not a wrong gradient: before it
+// is read again, or, on a device whose work is queued, before backward returns.
 #ifndef EBBTIDE_HOOKS_OUTSIDE_H_
 #define EBBTIDE_HOOKS_OUTSIDE_H_
 
 #include <c10/core/Storage.h>
-
-#include <cstddef>
 
 #include "hooks/tape.h"
 
 namespace ebbtide {
 
 bool IsExported(const c10::Storage& bytes);
-size_t Digest(const c10::Storage& bytes);
 
 // An op is about to read `storage`, an external that the tape has not seen yet.
 // Fills in `trusted`, `copy` and `witness`.
@@ -48,11 +45,39 @@ void NoteComesAndGoes(const c10::Storage& bytes);
 // Whether a recipe may rely on the storage as it is now.
 bool MayRelyOn(const TapeStorage& storage);
 // From now on a recipe does: what it will have to find again.
-void TakeWitness(TapeStorage* storage);
+void TakeWitness(Tape* tape, int storage);
+// While one lives, what this thread does makes room for an allocation, which is
+// part of an op. No op runs inside another, so the device computes a witness
+// when the op ends (TakeDueWitnesses), and the host computes it where nobody
+// would notice that end.
+class InsideAllocation {
+ public:
+  InsideAllocation();
+  ~InsideAllocation();
+  InsideAllocation(const InsideAllocation&) = delete;
+  InsideAllocation& operator=(const InsideAllocation&) = delete;
+};
+// While one lives, the thread takes the witnesses that are due before it goes
+// on with the program.
+class TakesDueWitnesses {
+ public:
+  TakesDueWitnesses();
+  ~TakesDueWitnesses();
+  TakesDueWitnesses(const TakesDueWitnesses&) = delete;
+  TakesDueWitnesses& operator=(const TakesDueWitnesses&) = delete;
+};
+void TakeDueWitnesses(Tape* tape);
+bool AreWitnessesDue();
 // Whether that would read the bytes, and so wait for who makes them.
 bool TakesWitness(const TapeStorage& storage);
-// Before a recipe reads it. False: it was written behind our back.
-bool IsAsWitnessed(TapeStorage* storage);
+// Before the op of a recipe reads it. Throws where it was written behind our
+// back; on a device whose work is queued, FindMisled finds that out.
+void CheckWitness(const OpInfo& op, TapeStorage* storage);
+// Waits for the checks that are queued. Returns an op that has read what was
+// written behind our back, or nullptr. Throws as a copy to the host does.
+const OpInfo* FindMisled();
+// The error for that.
+[[noreturn]] void ThrowMisled(const OpInfo& op);
 
 }  // namespace ebbtide
 

@@ -39,18 +39,12 @@ int64_t UnitsOf(const BytePair& pair) {
 at::Tensor Units(const ByteRange& range, at::ScalarType unit, int64_t offset,
                  int64_t count) {
   const auto size = static_cast<int64_t>(at::elementSize(unit));
-  Geometry geometry;
-  geometry.sizes = {count};
-  geometry.strides = {1};
-  geometry.offset = static_cast<int64_t>(range.begin) / size + offset;
-  geometry.keys = c10::DispatchKeySet(
-      c10::computeDispatchKey(unit, at::kStrided, range.storage.device()));
-  geometry.dtype = c10::scalarTypeToTypeMeta(unit);
-  return MakeTensor(range.storage, geometry);
+  return FlatTensor(range.storage, unit,
+                    static_cast<int64_t>(range.begin) / size + offset, count);
 }
 
 at::Tensor FlagAt(const c10::Storage& flags, int index) {
-  return Units({flags, 0, flags.nbytes()}, at::kBool, index, 1).squeeze(0);
+  return FlatTensor(flags, at::kBool, index, 1).squeeze(0);
 }
 
 const char* Data(const ByteRange& range) {

@@ -339,6 +339,8 @@ std::string CurrentOpName() {
   return node == nullptr ? "" : node->name();
 }
 
+bool IsRecordingOp() { return frame.event != nullptr; }
+
 int CurrentOp(const Tape* tape) { return frame.tape == tape ? frame.op : -1; }
 
 }  // namespace ebbtide

@@ -61,6 +61,8 @@ bool IsRecorderPaused();  // in the step of an optimizer
 
 // The op of `tape` that this thread is inside, or -1.
 int CurrentOp(const Tape* tape);
+// True where this thread is in one, whose end OnOpEnd is called at.
+bool IsRecordingOp();
 
 // The backward node, or the op that is being recorded, that this thread is
 // inside; "" where nobody knows.

@@ -170,12 +170,7 @@ void CheckWitnesses(const Recipe& recipe, Tape* tape) {
   for (int op : recipe.ops) {
     ForEachRead(*tape, op, [&](int read) {
       if (!seen.insert(read).second) return true;
-      TORCH_CHECK(
-          IsAsWitnessed(&tape->storages[read]), "ebbtide: a tensor that ",
-          tape->ops[op].info->name, " has read was written behind PyTorch's ",
-          "back (a NumPy array over it, a raw pointer, another process) "
-          "between forward and backward, and what was made of it has been "
-          "dropped; give PyTorch a copy of such an array");
+      CheckWitness(*tape->ops[op].info, &tape->storages[read]);
       return true;
     });
   }
@@ -254,7 +249,7 @@ void Settle(Tape* tape, int storage) {
       TapeStorage& input = tape->storages[index_read];
       input.dependents += owed ? 1 : -1;
       if (owed) {
-        TakeWitness(&input);
+        TakeWitness(tape, index_read);
         input.needed_at = std::max(input.needed_at, s.needed_at);
       } else if (input.dependents == 0) {
         input.needed_at = input.packed_at;

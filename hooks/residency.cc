@@ -167,6 +167,7 @@ void Residency::Arrive(Tape* tape, int instant, Bytes room) {
 
 bool Residency::Relieve(const Pressure& pressure) {
   const Timed timed(this);
+  const InsideAllocation inside;
   relieving_ = true;
   const auto relieved = absl::MakeCleanup([this] { relieving_ = false; });
   if (FreeWritten(/*is_short=*/true)) return true;
@@ -255,7 +256,12 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
       .hold = std::move(hold),
       .restore = [this, tape](int storage) { Fetch(tape, storage); },
   };
-  counts_.ops_replayed += Insist([&] { return Recover(tape, index, policy); });
+  {
+    const TakesDueWitnesses takes;
+    counts_.ops_replayed +=
+        Insist([&] { return Recover(tape, index, policy); });
+  }
+  TakeDueWitnesses();
   TapeStorage& rebuilt = tape->storages[index];
   RunLog::Global().NoteReturn(rebuilt.data.data(), rebuilt.logged,
                               rebuilt.behind);
@@ -328,6 +334,13 @@ void Residency::BeforeWrite(Tape* tape, int written) {
     throw;
   }
   tape->storages[written].doomed = false;
+}
+
+void Residency::TakeDueWitnesses() {
+  if (!AreWitnessesDue()) return;
+  for (const auto& weak : tapes_) {
+    if (const auto tape = weak.lock()) ebbtide::TakeDueWitnesses(tape.get());
+  }
 }
 
 template <typename Visit>  // void Visit(Tape*, int storage)

@@ -42,6 +42,8 @@ class Residency {
 
   // A tape whose storages may be evicted as long as it lives.
   void Add(const std::shared_ptr<Tape>& tape);
+  // No op is under way on this thread any more (hooks/outside.h).
+  void TakeDueWitnesses();
   // Where on its tape's clock the open pair is; see OfferVictims.
   void SetPosition(const Tape* tape, double position);
 

@@ -17,6 +17,7 @@
 #include "hooks/device.h"
 #include "hooks/engine.h"
 #include "hooks/guarded.h"
+#include "hooks/outside.h"
 #include "hooks/rank.h"
 #include "hooks/recovery.h"
 #include "hooks/run_log.h"
@@ -151,6 +152,8 @@ void Runtime::Begin() {
 }
 
 void Runtime::BeginPair() {
+  SettleWitnesses();  // of passes over a graph after its first, which end
+                      // unseen
   const Bytes peak = ledger().Peak();
   const Bytes bounded = Device::Get().StepPeak(device_);
   if (!std::exchange(has_trained_, true)) OnFirstPair();
@@ -212,8 +215,19 @@ void Runtime::BeginBackward() {
           runtime.complete_ = true;
           if (RunLog::Global().TakesDetail()) TagParameters();
           runtime.EndPair();
+          runtime.SettleWitnesses();
         }
       });
+}
+
+void Runtime::SettleWitnesses() {
+  const OpInfo* misled = nullptr;
+  try {
+    misled = FindMisled();
+  } catch (const std::exception& error) {
+    return TurnOff(error.what());
+  }
+  if (misled != nullptr) ThrowMisled(*misled);
 }
 
 void Runtime::EndPair() {

@@ -177,6 +177,8 @@ class Runtime final : public TapeListener {
   }
   void BeginPair();
   void EndPair();
+  // Throws where a recipe has read what was written behind PyTorch's back.
+  void SettleWitnesses();
   void BeginBackward();
   // Between the last pair and the next: the books of the one, what to do in
   // the other.

@@ -228,6 +228,7 @@ bool Runtime::IsMoot(const Tape& tape, int index) const {
 void Runtime::OnOpEnd(Tape* tape, int index, at::TensorList outputs) {
   const WorkScope own = watch_.kernels().MarkOwn();
   const std::shared_ptr<Tape> recording = std::move(tape->recording);
+  residency_.TakeDueWitnesses();
   NoteOutputs(tape, index, outputs);
   NoteUses(tape, index);
   if (IsMoot(*tape, index)) {

@@ -40,6 +40,18 @@ at::Tensor MakeTensor(const c10::Storage& storage, const Geometry& geometry) {
   return tensor;
 }
 
+at::Tensor FlatTensor(const c10::Storage& storage, at::ScalarType type,
+                      int64_t offset, int64_t count) {
+  Geometry geometry;
+  geometry.sizes = {count};
+  geometry.strides = {1};
+  geometry.offset = offset;
+  geometry.keys = c10::DispatchKeySet(
+      c10::computeDispatchKey(type, at::kStrided, storage.device()));
+  geometry.dtype = c10::scalarTypeToTypeMeta(type);
+  return MakeTensor(storage, geometry);
+}
+
 bool IsPlainTensor(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return false;
   if (tensor.layout() != c10::kStrided ||

@@ -30,6 +30,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "hooks/digest.h"
 #include "hooks/gaps.h"
 #include "hooks/host_tier.h"
 #include "hooks/kernel_settings.h"
@@ -58,6 +59,9 @@ struct Geometry {
 void SetGeometry(const at::Tensor& tensor, Geometry* geometry);
 // A detached tensor of that geometry over `storage`.
 at::Tensor MakeTensor(const c10::Storage& storage, const Geometry& geometry);
+// Elements [offset, offset + count) of the storage, seen as ones of that type.
+at::Tensor FlatTensor(const c10::Storage& storage, at::ScalarType type,
+                      int64_t offset, int64_t count);
 
 // A dense strided tensor of the managed device whose bytes and geometry are the
 // whole truth about it: not a subclass, not traced, not functional. That it is
@@ -158,7 +162,7 @@ struct TapeStorage {
   // they read instead of it; the digest of what they rely on.
   bool trusted = false;
   c10::Storage copy;
-  std::optional<size_t> witness;
+  std::optional<Digest> witness;
   // Its block when recipes began to rely on it, guarded (hooks/guarded.h) while
   // they do.
   const void* guarded = nullptr;
@@ -282,10 +286,11 @@ struct Tape {
   absl::btree_set<int> spilled_saves;
   std::vector<UntapedSave> untaped;
   LastParameters parameters;
-  int hooks = 0;      // saved tensors alive
-  int owed = 0;       // storages that are owed
-  uint64_t hash = 0;  // rolling hash of the signatures of its ops
-  double clock = 0;   // sum of nanoseconds of its ops
+  int hooks = 0;                   // saved tensors alive
+  int owed = 0;                    // storages that are owed
+  std::vector<int> due_witnesses;  // storages to be witnessed when the op ends
+  uint64_t hash = 0;               // rolling hash of the signatures of its ops
+  double clock = 0;                // sum of nanoseconds of its ops
   // The tape itself while an op is being recorded on it: another thread may end
   // its pair, and begin the next, before that op has run.
   std::shared_ptr<Tape> recording;

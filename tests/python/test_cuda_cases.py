@@ -74,6 +74,22 @@ def test_its_bits_are_those_of_the_unmanaged_run(process: Zygote, name: str) -> 
         assert managed.replayed + managed.spilled > 0, (schedule, managed.lines)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_what_is_written_past_pytorch_is_an_error(
+    process: Zygote, schedule: str
+) -> None:
+    plain = dict(unmanaged(process, "written_past_pytorch").notes)
+    environment = {"RANDOM_SCHEDULE": schedule, "EBBTIDE_SPILL_DIR": "none"}
+    environment |= within(18 << 20, HOST_BUDGET)
+    done = process.run("cuda_cases.written_past_pytorch", environment, seconds=60)
+    notes = dict(done.notes)
+    assert notes["kept"] == plain["kept"], done.lines
+    assert notes["same"] == plain["same"], done.lines
+    assert notes["written"] == ["True"], (done.lines, done.replayed)
+    assert done.replayed > 0
+    check_left(done, "written_past_pytorch", HOST_BUDGET)
+
+
 def test_a_job_rests_only_where_a_part_of_its_budget_stays_free(
     process: Zygote,
 ) -> None:

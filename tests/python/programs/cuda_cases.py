@@ -4,6 +4,7 @@ Zygote has to import this module first, and to have the simulator preloaded.
 """
 
 import contextlib
+import ctypes
 from collections.abc import Callable
 
 import torch
@@ -115,6 +116,35 @@ def side_stream(t: Trial) -> None:
         return h.square().mean()
 
     trained(t, model, loss)
+
+
+def write_past_pytorch(to: Tensor, value: Tensor) -> None:
+    """Copies as a kernel of the program's own would: no op runs."""
+    torch.cuda.synchronize()
+    runtime = ctypes.CDLL("libcudart.so.13")
+    size = ctypes.c_size_t(to.nbytes)
+    ends = (ctypes.c_void_p(at.data_ptr()) for at in (to, value))
+    assert runtime.cudaMemcpy(*ends, size, 3) == 0  # on the device
+
+
+@on_device
+def written_past_pytorch(t: Trial) -> None:
+    """The program writes what it holds after something made of it was dropped."""
+    w = rows().requires_grad_()
+    source = rows()
+    reversed_rows = source.flip(0).contiguous()
+    for name, value in (("kept", None), ("same", source), ("written", reversed_rows)):
+        held = source * 1.0
+        loss = (held + w).tanh().exp().sigmoid().sum()
+        torch.empty(4 * ROWS, WIDTH, device="cuda")  # memory is short
+        if value is not None:
+            write_past_pytorch(held, value)
+        try:
+            loss.backward()
+            note(t, name, w.grad)
+        except RuntimeError as error:
+            t.add(name, [str("behind PyTorch's back" in str(error))])
+        w.grad = None
 
 
 @on_device

@@ -1,0 +1,239 @@
+#include "hooks/digest.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/string_view.h"
+#include "allocator/allocation_kind.h"
+#include "hooks/device.h"
+#include "hooks/replay.h"
+#include "hooks/tape.h"
+#include "planner/check.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr int64_t kWord = sizeof(int64_t);
+// Digests that a device holds at a time. DigestOf leaves half of them to
+// DigestLike.
+constexpr int kMostWords = 1024;
+// Both the weights and the products of a piece take this part of the budget,
+// within limits.
+constexpr int64_t kScratchPart = 2048;
+constexpr int64_t kLeastScratch = 64 << 10;
+constexpr int64_t kMostScratch = 8 << 20;
+// The largest storage has fewer: a piece has half as many bytes as its
+// products.
+constexpr int64_t kMostPieces = 4 * kScratchPart;
+
+int64_t WordsOfPiece(int device) {
+  const int64_t part =
+      Count(Device::Get().ledger(device).budget()) / kScratchPart;
+  return std::clamp(part, kLeastScratch, kMostScratch) / kWord;
+}
+
+}  // namespace
+
+// The memory of one device for its digests, as long as there are any.
+class DigestMemory {
+ public:
+  // Throws as an allocation does.
+  explicit DigestMemory(int device)
+      : device_(device), is_used_(kMostWords, false) {
+    const int64_t piece = WordsOfPiece(device);
+    const AllocationKind kind(Kind::kScratch);
+    storage_ = Device::Get().Allocate(
+        kWord * (kMostWords + kMostPieces + 2 * piece), device);
+    int64_t end = 0;
+    const auto take = [this, &end](int64_t count) {
+      const int64_t begin = std::exchange(end, end + count);
+      return FlatTensor(storage_, at::kLong, begin, count);
+    };
+    words_ = take(kMostWords);
+    scratch_.sums = take(kMostPieces);
+    scratch_.weights = take(piece);
+    scratch_.products = take(piece);
+    UseHere();
+    MakeWeights(scratch_);
+  }
+
+  // Others take the memory behind the work that uses it.
+  ~DigestMemory() {
+    for (const c10::Stream& stream : streams_) {
+      Device::Get().KeepFor(storage_, stream);
+    }
+  }
+  DigestMemory(const DigestMemory&) = delete;
+  DigestMemory& operator=(const DigestMemory&) = delete;
+
+  // -1 where as many as `most` are used.
+  int Take(int most) {
+    const std::lock_guard lock(mutex_);
+    if (used_ >= most) return -1;
+    const auto free = std::find(is_used_.begin(), is_used_.end(), false);
+    *free = true;
+    ++used_;
+    return static_cast<int>(free - is_used_.begin());
+  }
+  void Give(int word) {
+    const std::lock_guard lock(mutex_);
+    is_used_[word] = false;
+    --used_;
+  }
+
+  void Compute(const c10::Storage& bytes, int word) {
+    const auto size = static_cast<int64_t>(bytes.nbytes());
+    const bool has_words = size % sizeof(int32_t) == 0;
+    const at::Tensor words =
+        has_words ? FlatTensor(bytes, at::kInt, 0, size / sizeof(int32_t))
+                  : FlatTensor(bytes, at::kByte, 0, size);
+    UseHere();
+    at::Tensor sum = words_.select(0, word);
+    SumWords(words, scratch_, &sum);
+  }
+
+  uint64_t Read(int word) {
+    UseHere();
+    const c10::Storage here = Device::Get().OnHost(Device::Get().Borrow(
+        words_.select(0, word).data_ptr(), kWord, device_));
+    uint64_t value = 0;
+    std::memcpy(&value, here.data(), sizeof(value));
+    return value;
+  }
+
+ private:
+  // One stream uses the scratch behind what another has queued.
+  void UseHere() {
+    const c10::Stream here = Device::Get().CurrentStream(device_);
+    if (!streams_.empty() && streams_.back() != here) {
+      Device::Get().Order(streams_.back(), here);
+    }
+    const auto known = std::remove(streams_.begin(), streams_.end(), here);
+    streams_.erase(known, streams_.end());
+    streams_.push_back(here);
+  }
+
+  const int device_;
+  c10::Storage storage_;
+  at::Tensor words_;
+  DigestScratch scratch_;
+  std::vector<c10::Stream> streams_;  // that use it, the last one last
+  std::mutex mutex_;
+  std::vector<bool> is_used_;
+  int used_ = 0;
+};
+
+// A digest on a device.
+class DeviceWord {
+ public:
+  DeviceWord(std::shared_ptr<DigestMemory> memory, int index)
+      : memory_(std::move(memory)), index_(index) {}
+  ~DeviceWord() { memory_->Give(index_); }
+  DeviceWord(const DeviceWord&) = delete;
+  DeviceWord& operator=(const DeviceWord&) = delete;
+
+  uint64_t Value() const { return memory_->Read(index_); }
+
+ private:
+  const std::shared_ptr<DigestMemory> memory_;
+  const int index_;
+};
+
+namespace {
+
+// Throws as an allocation does.
+std::shared_ptr<DigestMemory> MemoryOf(int device) {
+  static auto& all = *new std::map<int, std::weak_ptr<DigestMemory>>;
+  auto memory = all[device].lock();
+  if (memory != nullptr) return memory;
+  memory = std::make_shared<DigestMemory>(device);
+  all[device] = memory;
+  return memory;
+}
+
+// nullopt where the device has no room for it.
+std::optional<Digest> DeviceDigest(const c10::Storage& bytes, int most) {
+  const int device = Device::IndexOf(bytes);
+  const ReplayScope scope;
+  const std::shared_ptr<DigestMemory> memory = MemoryOf(device);
+  const int index = memory->Take(most);
+  if (index < 0) return std::nullopt;
+  Digest digest(std::make_shared<const DeviceWord>(memory, index));
+  memory->Compute(bytes, index);
+  return digest;
+}
+
+}  // namespace
+
+uint64_t Digest::Value() const {
+  return word_ == nullptr ? value_ : word_->Value();
+}
+
+Digest HostDigest(const c10::Storage& bytes) {
+  const c10::Storage here = Device::Get().OnHost(bytes);
+  return Digest(absl::HashOf(
+      absl::string_view(static_cast<const char*>(here.data()), here.nbytes())));
+}
+
+Digest DigestOf(const c10::Storage& bytes) {
+  if (Device::Get().is_async() && bytes.nbytes() > 0) {
+    try {
+      if (auto digest = DeviceDigest(bytes, kMostWords / 2)) return *digest;
+    } catch (const c10::OutOfMemoryError&) {
+      // The host needs none.
+    }
+  }
+  return HostDigest(bytes);
+}
+
+Digest DigestLike(const Digest& other, const c10::Storage& bytes) {
+  if (!other.is_on_device()) return HostDigest(bytes);
+  auto digest = DeviceDigest(bytes, kMostWords);
+  EBBTIDE_CHECK(digest.has_value());
+  return *digest;
+}
+
+void MakeWeights(const DigestScratch& scratch) {
+  // The steps of splitmix64 (Steele, Lea and Flood, "Fast splittable
+  // pseudorandom number generators", 2014), with arithmetic shifts.
+  const auto number = [](uint64_t bits) { return static_cast<int64_t>(bits); };
+  at::Tensor weights = scratch.weights;
+  at::Tensor shifted = scratch.products;
+  const auto mix = [&](int bits) {
+    at::bitwise_right_shift_out(shifted, weights, bits);
+    weights.bitwise_xor_(shifted);
+  };
+  at::arange_out(weights, weights.numel());
+  weights.add_(1).mul_(number(0x9e3779b97f4a7c15));
+  mix(30);
+  weights.mul_(number(0xbf58476d1ce4e5b9));
+  mix(27);
+  weights.mul_(number(0x94d049bb133111eb));
+  mix(31);
+  weights.bitwise_or_(1);
+}
+
+void SumWords(const at::Tensor& words, const DigestScratch& scratch,
+              at::Tensor* sum) {
+  const auto add = [&scratch](const at::Tensor& of, at::Tensor to) {
+    at::Tensor products = scratch.products.narrow(0, 0, of.numel());
+    at::mul_out(products, of, scratch.weights.narrow(0, 0, of.numel()));
+    at::sum_out(to, products, at::OptionalIntArrayRef(), /*keepdim=*/false,
+                at::kLong);
+  };
+  const int64_t piece = scratch.weights.numel();
+  const int64_t pieces = (words.numel() - 1) / piece + 1;
+  if (pieces == 1) return add(words, *sum);
+  for (int64_t i = 0; i < pieces; ++i) {
+    const int64_t count = std::min(piece, words.numel() - i * piece);
+    add(words.narrow(0, i * piece, count), scratch.sums.select(0, i));
+  }
+  SumWords(scratch.sums.narrow(0, 0, pieces), scratch, sum);
+}
+
+}  // namespace ebbtide
