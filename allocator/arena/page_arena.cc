@@ -321,8 +321,6 @@ bool PageArena::BeginPlan(ArenaPlan plan) {
     plan_ = std::make_unique<PlannedArena>(std::move(plan),
                                            pages_.base() + first, &order_,
                                            static_cast<PlanBacking*>(this));
-    elsewhere_ = 0;
-    elsewhere_bytes_ = 0;
     return true;
   }
   return false;
@@ -351,6 +349,7 @@ void PageArena::EndPlan() {
   }
   AddGap(next, plan_pages_.last * pages_.page(), uses);
   ages_.OnFree(plan_pages_, 0, order_.streams() > 1);
+  ended_ += plan_->counts();
   plan_.reset();
 }
 
@@ -379,6 +378,7 @@ PageArena::Facts PageArena::facts() const {
                     pages_.page()},
       .alive = Bytes{alive_},
       .moves = moves_,
+      .counts = ended_,
       .elsewhere = elsewhere_,
       .elsewhere_bytes = elsewhere_bytes_};
   if (plan_ == nullptr) return facts;
@@ -386,7 +386,7 @@ PageArena::Facts PageArena::facts() const {
                         pages_.page()};
   facts.planned_alive = plan_->live();
   facts.alive += plan_->live();
-  facts.counts = plan_->counts();
+  facts.counts += plan_->counts();
   return facts;
 }
 

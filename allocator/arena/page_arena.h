@@ -62,8 +62,8 @@ class PageArena final : PlanBacking {
     Bytes alive{};    // blocks, served by demand or planned
     Bytes planned_alive{};
     int64_t moves = 0;      // pages that were unmapped
-    ArenaCounts counts;     // of the plan that is served
-    int64_t elsewhere = 0;  // requests that it has no place for
+    ArenaCounts counts;     // of all plans so far
+    int64_t elsewhere = 0;  // requests that they had no place for
     int64_t elsewhere_bytes = 0;
   };
 
@@ -178,6 +178,7 @@ class PageArena final : PlanBacking {
   std::unique_ptr<PlannedArena> plan_;
   PageRange plan_pages_;      // of its addresses
   int64_t plan_missing_ = 0;  // pages of them that are not mapped
+  ArenaCounts ended_;         // of plans that have ended
   int64_t moves_ = 0;
   int64_t elsewhere_ = 0;
   int64_t elsewhere_bytes_ = 0;

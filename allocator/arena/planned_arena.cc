@@ -13,6 +13,17 @@ constexpr size_t kManyLate = 16;
 
 }  // namespace
 
+ArenaCounts& ArenaCounts::operator+=(const ArenaCounts& other) {
+  planned += other.planned;
+  planned_bytes += other.planned_bytes;
+  unplaced += other.unplaced;
+  beyond += other.beyond;
+  unexpected += other.unexpected;
+  occupied += other.occupied;
+  skipped += other.skipped;
+  return *this;
+}
+
 PlannedArena::PlannedArena(ArenaPlan plan, char* base, StreamOrder* order,
                            PlanBacking* backing)
     : plan_(std::move(plan)),

@@ -55,6 +55,8 @@ struct ArenaCounts {
   int64_t unexpected = 0;  // others that are not among the next of the plan
   int64_t occupied = 0;    // whose slot has something live, or unordered
   int64_t skipped = 0;     // of the plan, that did not come
+
+  ArenaCounts& operator+=(const ArenaCounts& other);
 };
 
 // Maps physical memory behind [begin, end) of the plan's offsets. False where

@@ -193,7 +193,7 @@ void StepArena::TakeOver() {
     return TurnOff(layout.ok() ? "there are no addresses for the plan"
                                : std::string(layout.status().message()));
   }
-  judged_ = {};
+  judged_ = pages_.facts().counts;
   bad_steps_ = 0;
   steps_served_ = 1;
   std::lock_guard lock(mutex_);

@@ -163,15 +163,17 @@ def test_steps_that_repeat_are_served_from_planned_addresses(
         assert done.left["reserved_peak"] <= limit
         arena = done.report["cuda"]["devices"]["cuda:0"]["arena"]
         assert arena["state"] == "serving", arena
+        assert arena["planned"] > 1000, arena
+        # Four steps of another plan may come before it is laid out for that.
+        assert arena["elsewhere"] < arena["planned"] / 5, arena
         # Only the last graphs of the process are others.
         assert arena["retreats"] <= 2, arena
         assert arena["height"] <= 1.01 * arena["bound"], arena
         # A step reserves what it is planned to take, in whole pages, and what lies
         # beside it. The last graphs may have been laid out anew.
-        if arena["planned"] > 1000:
-            reserved = min(done.left["reserved_peaks"][1:-2]) - arena["beside"]
-            assert reserved >= arena["height"], arena
-            assert reserved <= 1.01 * arena["height"] + SEGMENT, arena
+        reserved = min(done.left["reserved_peaks"][1:-2]) - arena["beside"]
+        assert reserved >= arena["height"], arena
+        assert reserved <= 1.01 * arena["height"] + SEGMENT, arena
 
 
 def test_random_plans_keep_the_bits(tmp_path: Path) -> None:
