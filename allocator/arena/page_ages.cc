@@ -77,6 +77,20 @@ int64_t PageAges::AgeOf(int64_t page) const {
                                  : stamp.number;
 }
 
+std::vector<int64_t> PageAges::Oldest(int64_t count,
+                                      std::vector<FreePage> pages) {
+  Update();
+  std::stable_sort(pages.begin(), pages.end(),
+                   [this](const FreePage& a, const FreePage& b) {
+                     return std::pair(AgeOf(a.index), a.neighbours) <
+                            std::pair(AgeOf(b.index), b.neighbours);
+                   });
+  if (static_cast<int64_t>(pages.size()) > count) pages.resize(count);
+  std::vector<int64_t> oldest;
+  for (const FreePage& page : pages) oldest.push_back(page.index);
+  return oldest;
+}
+
 bool PageAges::WaitFor(absl::Span<const int64_t> pages) {
   last_wait_ = number_;
   std::vector<int64_t> wanted(streams_.size(), 0);

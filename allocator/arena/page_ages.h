@@ -19,6 +19,7 @@
 #include "absl/types/span.h"
 #include "allocator/arena/page_map.h"
 #include "allocator/arena/page_system.h"
+#include "allocator/arena/page_window.h"
 
 namespace ebbtide {
 
@@ -38,6 +39,9 @@ class PageAges {
   // 0 where the work that used the page is known to be over by the last Update
   // or WaitFor; otherwise the larger the later the page was freed.
   int64_t AgeOf(int64_t page) const;
+  // At most `count` of the pages: first those whose work is over, and among
+  // equals those that touch the fewest others. Asks which marks are over.
+  std::vector<int64_t> Oldest(int64_t count, std::vector<FreePage> pages);
   // Blocks until the work that used the pages is over. False on failure.
   bool WaitFor(absl::Span<const int64_t> pages);
   // Blocks until all work that is queued on any stream is over. False on

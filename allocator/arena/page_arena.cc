@@ -159,15 +159,17 @@ PageRange PageArena::PagesOf(int64_t begin, int64_t end) const {
           .last = (end + pages_.page() - 1) / pages_.page()};
 }
 
-std::vector<int64_t> PageArena::IdlePlanPages(PageRange but) const {
-  std::vector<int64_t> idle;
+std::vector<FreePage> PageArena::IdlePlanPages(PageRange but) const {
+  std::vector<FreePage> idle;
   if (plan_ == nullptr || plan_missing_ == plan_pages_.last - plan_pages_.first)
     return idle;
   const int64_t base = plan_pages_.first * pages_.page();
   int64_t next = plan_pages_.first;
   const auto add_until = [&](int64_t last) {
     for (; next < last; ++next) {
-      if (pages_.IsMapped(next) && !but.Has(next)) idle.push_back(next);
+      if (pages_.IsMapped(next) && !but.Has(next)) {
+        idle.push_back({.index = next});
+      }
     }
   };
   for (const ArenaPlan::Slot* slot : plan_->Live()) {
@@ -187,19 +189,9 @@ bool PageArena::Supply(int64_t count, PageRange but) {
   return pages_.spare() >= count;
 }
 
-// Pages go first whose work is over, and among them those that touch the fewest
-// others.
 void PageArena::TakeFreePages(int64_t count, PageRange but) {
-  std::vector<FreePage> found = FreePages(free_, pages_, but);
-  ages_.Update();
-  std::stable_sort(found.begin(), found.end(),
-                   [this](const FreePage& a, const FreePage& b) {
-                     return std::pair(ages_.AgeOf(a.index), a.neighbours) <
-                            std::pair(ages_.AgeOf(b.index), b.neighbours);
-                   });
-  if (static_cast<int64_t>(found.size()) > count) found.resize(count);
-  std::vector<int64_t> taken;
-  for (const FreePage& page : found) taken.push_back(page.index);
+  const std::vector<int64_t> taken =
+      ages_.Oldest(count, FreePages(free_, pages_, but));
   if (taken.empty() || !ages_.WaitFor(taken)) return;
   for (const int64_t index : taken) {
     const int64_t begin = index * pages_.page();
@@ -219,17 +211,10 @@ void PageArena::TakeFreePages(int64_t count, PageRange but) {
 }
 
 void PageArena::TakePlanPages(int64_t count, PageRange but) {
-  std::vector<int64_t> idle = IdlePlanPages(but);
-  const bool has_ages = plan_missing_ > 0;
-  if (has_ages) {
-    ages_.Update();
-    std::stable_sort(idle.begin(), idle.end(), [this](int64_t a, int64_t b) {
-      return ages_.AgeOf(a) < ages_.AgeOf(b);
-    });
-  }
-  if (static_cast<int64_t>(idle.size()) > count) idle.resize(count);
+  const std::vector<int64_t> idle = ages_.Oldest(count, IdlePlanPages(but));
   if (idle.empty()) return;
-  if (!(has_ages ? ages_.WaitFor(idle) : ages_.WaitForAll())) return;
+  // While all of the plan's pages are mapped they have no ages.
+  if (!(plan_missing_ > 0 ? ages_.WaitFor(idle) : ages_.WaitForAll())) return;
   for (const StreamMark& end : plan_->outside_ends()) {
     if (!WaitForOutside(end)) return;
   }

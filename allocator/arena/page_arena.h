@@ -156,7 +156,7 @@ class PageArena final : PlanBacking {
   bool TakeWindow(const PageWindow& window, int64_t size, int stream);
   bool MapWindow(const PageWindow& window, int64_t size, int stream);
   PageRange PagesOf(int64_t begin, int64_t end) const;
-  std::vector<int64_t> IdlePlanPages(PageRange but) const;
+  std::vector<FreePage> IdlePlanPages(PageRange but) const;
   bool Supply(int64_t count, PageRange but);
   void TakeFreePages(int64_t count, PageRange but);
   void TakePlanPages(int64_t count, PageRange but);

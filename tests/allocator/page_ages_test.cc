@@ -62,6 +62,18 @@ TEST_F(PageAgesTest, APageThatWasNeverFreedIsOver) {
   EXPECT_EQ(order_.marks, 0);
 }
 
+TEST_F(PageAgesTest, TheOldestAreOverOrFreedFirstAndTouchFewOthers) {
+  Free(3);
+  Free(1);
+  const std::vector<FreePage> pages = {{.neighbours = 1, .index = 1},
+                                       {.neighbours = 2, .index = 3},
+                                       {.neighbours = 2, .index = 5},
+                                       {.neighbours = 1, .index = 7}};
+  EXPECT_EQ(ages_.Oldest(9, pages), (std::vector<int64_t>{7, 5, 3, 1}));
+  EXPECT_EQ(ages_.Oldest(3, pages), (std::vector<int64_t>{7, 5, 3}));
+  EXPECT_TRUE(ages_.Oldest(3, {}).empty());
+}
+
 TEST_F(PageAgesTest, PagesAgeInTheOrderOfTheirFrees) {
   Free(3);
   Free(1);
