@@ -152,8 +152,8 @@ void Runtime::Begin() {
 }
 
 void Runtime::BeginPair() {
-  SettleWitnesses();  // of passes over a graph after its first, which end
-                      // unseen
+  // Those of passes over a graph after its first, which end unseen.
+  SettleWitnesses();
   const Bytes peak = ledger().Peak();
   const Bytes bounded = Device::Get().StepPeak(device_);
   if (!std::exchange(has_trained_, true)) OnFirstPair();
