@@ -20,22 +20,33 @@ namespace ebbtide {
 namespace {
 
 constexpr int64_t kWord = sizeof(int64_t);
+// Odd, so that nothing of the words is lost behind bytes that make no word.
+constexpr int64_t kFactorOfWords = 0x9e3779b9;
 // Digests that a device holds at a time. DigestOf leaves half of them to
 // DigestLike.
-constexpr int kMostWords = 1024;
-// Both the weights and the products of a piece take this part of the budget,
-// within limits.
+constexpr int kMostWords = 512;
+// Both the weights and the products of a piece take this part of the budget, as
+// far as that is of use.
 constexpr int64_t kScratchPart = 2048;
-constexpr int64_t kLeastScratch = 64 << 10;
-constexpr int64_t kMostScratch = 8 << 20;
-// The largest storage has fewer: a piece has half as many bytes as its
-// products.
-constexpr int64_t kMostPieces = 4 * kScratchPart;
+constexpr int64_t kMostOfPiece = 1 << 20;
 
-int64_t WordsOfPiece(int device) {
-  const int64_t part =
-      Count(Device::Get().ledger(device).budget()) / kScratchPart;
-  return std::clamp(part, kLeastScratch, kMostScratch) / kWord;
+struct Sizes {
+  int64_t piece = 0;   // 32-bit words
+  int64_t pieces = 0;  // of the largest storage; not more than words of a piece
+};
+
+Sizes SizesFor(Bytes budget) {
+  constexpr int64_t kLargest = int64_t{1} << 40;
+  const int64_t words =
+      std::min(Count(budget), kLargest) / static_cast<int64_t>(sizeof(int32_t));
+  Sizes sizes = {.piece = 1024};
+  while (sizes.piece < kMostOfPiece &&
+         (sizes.piece * sizes.piece < words ||
+          sizes.piece * kWord < Count(budget) / kScratchPart)) {
+    sizes.piece *= 2;
+  }
+  sizes.pieces = words / sizes.piece + 1;
+  return sizes;
 }
 
 }  // namespace
@@ -46,19 +57,19 @@ class DigestMemory {
   // Throws as an allocation does.
   explicit DigestMemory(int device)
       : device_(device), is_used_(kMostWords, false) {
-    const int64_t piece = WordsOfPiece(device);
+    const Sizes sizes = SizesFor(Device::Get().ledger(device).budget());
     const AllocationKind kind(Kind::kScratch);
     storage_ = Device::Get().Allocate(
-        kWord * (kMostWords + kMostPieces + 2 * piece), device);
+        kWord * (kMostWords + sizes.pieces + 2 * sizes.piece), device);
     int64_t end = 0;
     const auto take = [this, &end](int64_t count) {
       const int64_t begin = std::exchange(end, end + count);
       return FlatTensor(storage_, at::kLong, begin, count);
     };
     words_ = take(kMostWords);
-    scratch_.sums = take(kMostPieces);
-    scratch_.weights = take(piece);
-    scratch_.products = take(piece);
+    scratch_.sums = take(sizes.pieces);
+    scratch_.weights = take(sizes.piece);
+    scratch_.products = take(sizes.piece);
     UseHere();
     MakeWeights(scratch_);
   }
@@ -92,14 +103,9 @@ class DigestMemory {
   }
 
   void Compute(const c10::Storage& bytes, int word) {
-    const auto size = static_cast<int64_t>(bytes.nbytes());
-    const bool has_words = size % sizeof(int32_t) == 0;
-    const at::Tensor words =
-        has_words ? FlatTensor(bytes, at::kInt, 0, size / sizeof(int32_t))
-                  : FlatTensor(bytes, at::kByte, 0, size);
     UseHere();
     at::Tensor sum = words_.select(0, word);
-    SumWords(words, scratch_, &sum);
+    SumBytes(FlatTensor(bytes, at::kByte, 0, bytes.nbytes()), scratch_, &sum);
   }
 
   uint64_t Read(int word) {
@@ -221,6 +227,19 @@ void MakeWeights(const DigestScratch& scratch) {
   weights.mul_(number(0x94d049bb133111eb));
   mix(31);
   weights.bitwise_or_(1);
+}
+
+void SumBytes(const at::Tensor& bytes, const DigestScratch& scratch,
+              at::Tensor* sum) {
+  constexpr int64_t kSize = sizeof(int32_t);
+  const int64_t words = bytes.numel() / kSize;
+  const at::Tensor rest = bytes.slice(0, words * kSize);
+  if (words == 0) return SumWords(rest, scratch, sum);
+  SumWords(FlatTensor(bytes.storage(), at::kInt, 0, words), scratch, sum);
+  if (rest.numel() == 0) return;
+  at::Tensor of_rest = scratch.sums.select(0, 0);
+  SumWords(rest, scratch, &of_rest);
+  sum->mul_(kFactorOfWords).add_(of_rest);
 }
 
 void SumWords(const at::Tensor& words, const DigestScratch& scratch,

@@ -54,10 +54,14 @@ struct DigestScratch {
 };
 // Fills in the weights; the products are overwritten.
 void MakeWeights(const DigestScratch& scratch);
-// Writes to `sum` (one 64-bit integer) the digest of `words`, a flat tensor of
-// 32-bit integers or of bytes: the sum modulo 2^64, over each piece, of the
-// words times the weights of their places; for several pieces, that of their
-// sums. Weights are odd, so a single word that differs always shows.
+// Writes the digest of a storage's bytes, a flat tensor of all of them, to
+// `sum`, one 64-bit integer.
+void SumBytes(const at::Tensor& bytes, const DigestScratch& scratch,
+              at::Tensor* sum);
+// Writes to `sum` that of `words`, a flat tensor of 32-bit integers or of
+// bytes: the sum modulo 2^64, over each piece, of the words times the weights
+// of their places; for several pieces, that of their sums. Weights are odd, so
+// a single word that differs always shows.
 void SumWords(const at::Tensor& words, const DigestScratch& scratch,
               at::Tensor* sum);
 

@@ -114,7 +114,7 @@ class OpenChecks {
   }
 
  private:
-  static constexpr size_t kMost = 256;
+  static constexpr size_t kMost = 64;
   struct Check {
     const OpInfo* op = nullptr;
     Digest before;

@@ -72,6 +72,24 @@ TEST_F(SumWordsTest, IsTheSumOverPiecesOfWordsTimesWeights) {
   EXPECT_EQ(static_cast<uint64_t>(Sum(bytes)), Expected(bytes));
 }
 
+TEST_F(SumWordsTest, EveryByteOfAStorageOfAnySizeCounts) {
+  const auto digest = [this](const at::Tensor& bytes) {
+    at::Tensor sum = at::zeros({}, at::kLong);
+    SumBytes(bytes, scratch_, &sum);
+    return sum.item<int64_t>();
+  };
+  for (const int64_t count : {1, 3, 4, 5, 256, 259, 1023}) {
+    const at::Tensor bytes = at::randint(0, 256, {count}, at::kByte);
+    const int64_t before = digest(bytes);
+    EXPECT_EQ(digest(bytes.clone()), before);
+    for (int64_t place = 0; place < count; ++place) {
+      at::Tensor changed = bytes.clone();
+      changed[place].bitwise_xor_(1 << place % 8);
+      EXPECT_NE(digest(changed), before) << count << " " << place;
+    }
+  }
+}
+
 TEST_F(SumWordsTest, AnyBitThatDiffersShows) {
   at::Tensor words = Words(200);
   const int64_t before = Sum(words);
