@@ -104,17 +104,6 @@ bool CudaDevice::BeginStep(int index, bool follows_plan) {
                          static_cast<c10::DeviceIndex>(index), follows_plan);
 }
 
-std::optional<Bytes> CudaDevice::ServedBytes(int index) const {
-  if (!IsUsed()) return std::nullopt;
-  const auto facts =
-      CudaAllocator::ArenaOf(static_cast<c10::DeviceIndex>(index));
-  if (!facts || facts->state != StepArena::State::kServing ||
-      facts->beside == Bytes{}) {
-    return std::nullopt;
-  }
-  return facts->height + facts->beside;
-}
-
 Device::Room CudaDevice::RoomOf(int index) const {
   const auto device = static_cast<c10::DeviceIndex>(index);
   const auto [free, total] =

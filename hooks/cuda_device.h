@@ -45,7 +45,6 @@ class CudaDevice final : public Device {
   bool IsReclaimable(const c10::Storage& storage) const override;
   void SeeFree(const c10::Storage& storage) override;
 
-  std::optional<Bytes> ServedBytes(int index) const override;
   c10::Storage OnHost(const c10::Storage& bytes) override;
   c10::Storage CopyOf(const c10::Storage& bytes) override;
 

@@ -126,13 +126,6 @@ class Device {
   // not yet.
   virtual bool BeginStep(int /*index*/, bool /*follows_plan*/) { return false; }
 
-  // What a step takes of the budget that is served from planned addresses: they
-  // and what lies beside them. nullopt where steps are not, or nobody has seen
-  // it yet.
-  virtual std::optional<Bytes> ServedBytes(int /*index*/) const {
-    return std::nullopt;
-  }
-
   int count() const { return static_cast<int>(ledgers_.size()); }
   // What is alive, by kind; its budget is the device's.
   Ledger& ledger(int index) const { return *ledgers_[index]; }

@@ -207,9 +207,8 @@ class Runtime final : public TapeListener {
   // Whether memory was short since the last time; where it lies in segments,
   // also whether some had to be given back for others.
   bool WasPressed();
-  // The last step followed its plan: finds out whether plans with another
-  // margin are due.
-  void JudgeMargin(SignatureBook* book, bool was_pressed);
+  // The last step followed its plan, and was pressed.
+  void TightenPlans(SignatureBook* book);
   void Reprice(SignatureBook* book, const Planning::Made& made);
   void NoteStepTime(SignatureBook* book, bool evicted);
   void LearnStepTime(SignatureBook* book, double seconds) const;

@@ -104,7 +104,6 @@ void Runtime::AdaptTo(Bytes budget) {
   planning_.Clear();
   for (auto& [signature, book] : books_.entries()) {
     book.DiscardPlans();
-    book.margins = {};
     book.floor_told = book.failure_told = false;
   }
   floor_.clear();

@@ -22,6 +22,10 @@ constexpr int kQuietPairsOfCache = 8;
 // none of them comes.
 constexpr int kPairsPerSignature = 2;
 
+// Plans that were short of memory are made anew for less: by this part of the
+// budget, each time.
+constexpr int kTightening = 32;
+
 // In a row without the recorder; then one is recorded, to see what saved
 // tensors do not show.
 constexpr int kSteadyPairs = 63;
@@ -82,12 +86,11 @@ void Runtime::Learn() {
   }
   RefreshVerified();
   NoteStepTime(&book, evicted);
-  if (note_.plan != nullptr) JudgeMargin(&book, was_pressed);
+  if (was_pressed && note_.plan != nullptr) TightenPlans(&book);
   if (overran_) TellFloor(&book);
   if (is_recorded) PriceCandidates(&book);
-  const bool is_first = (evicted || settings_.test_plans) && book.pairs > 1 &&
-                        book.plans == SignatureBook::Plans::kNone;
-  const bool is_wanted = is_first || book.is_due;
+  const bool is_wanted = (evicted || settings_.test_plans) && book.pairs > 1 &&
+                         book.plans == SignatureBook::Plans::kNone;
   if (is_wanted && is_recorded && stages == book.stages) AskForPlan(&book);
 }
 
@@ -127,9 +130,6 @@ void Runtime::FetchPlans() {
     } else if (made.plan.ok()) {
       const Plan& plan = (*made.plan)->plan;
       book->plans = SignatureBook::Plans::kReady;
-      if (std::exchange(book->made_by, made.request) != made.request) {
-        book->candidates.clear();
-      }
       // Copies of bytes need no proof.
       book->candidates.push_back(
           {.plan = *std::move(made.plan),
@@ -137,8 +137,6 @@ void Runtime::FetchPlans() {
            .proven = !Contains(plan, Action::Do::kRecompute)});
       book->priced_at = 0;
       ++report_.plans_made;
-    } else if (!book->candidates.empty()) {
-      continue;  // those that there are stand
     } else if (absl::IsCancelled(made.plan.status())) {
       book->DiscardPlans();
     } else {
@@ -261,9 +259,10 @@ bool Runtime::ChooseSteady(const std::shared_ptr<const TapePlan>& last) {
   if (book->plans == SignatureBook::Plans::kReady) {
     ++steady_pairs_;
     const Candidate* candidate = ChooseCandidate(book);
-    // Plans with another margin are made of a recorded pair.
+    // While it shows whether it has to be tightened: the next one is made of a
+    // recorded pair.
     if (candidate != nullptr && candidate->proven && !candidate->unsteady &&
-        book->short_steps == 0 && !book->is_due) {
+        book->short_steps == 0) {
       plan = candidate->plan;
     }
   }
@@ -369,8 +368,12 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
 }
 
 void Runtime::AskForPlan(SignatureBook* book) {
-  Bytes& margin = book->margins.now;
-  if (margin == Bytes{}) margin = FirstMargin(budget(), waste_);
+  // Demand eviction makes up for what the prediction misses.
+  const int64_t bound = Count(budget());
+  const int64_t least = std::max(bound / 100, int64_t{1} << 20);
+  const int64_t margin = std::min(
+      std::max(least, Count(waste_)) + book->tightened * bound / kTightening,
+      bound / 2);
   // Planning takes a core of the job: no more of it than pays soon.
   const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
   PlanOptions options = {
@@ -387,13 +390,11 @@ void Runtime::AskForPlan(SignatureBook* book) {
   // alive.
   std::optional<Bytes> room;
   if (Device::Get().is_async() && !settings_.test_plans) {
-    room = budget() - LeastMargin(budget());
+    room = budget() - Bytes{least};
   }
-  // Plans with another margin are followed until these are made.
-  if (book->candidates.empty()) book->plans = SignatureBook::Plans::kAsked;
-  book->is_due = false;
+  book->plans = SignatureBook::Plans::kAsked;
   book->request =
-      planning_.Ask(*tape_, TakeProfile(*book), options, margin, room);
+      planning_.Ask(*tape_, TakeProfile(*book), options, Bytes{margin}, room);
 }
 
 }  // namespace ebbtide

@@ -54,29 +54,33 @@ bool Runtime::WasPressed() {
   return was_relieved_.exchange(false) || give_backs_ > before;
 }
 
-// Steps are judged once their memory is settled. One that is short of memory
-// and takes no longer than planned is good enough.
-void Runtime::JudgeMargin(SignatureBook* book, bool was_pressed) {
+// A device runs short before live bytes come to the budget, because of parts of
+// pages and of segments. Steps alone show by how much: where all of it is taken
+// no waste is left to measure. A plan that keeps its time all the same is good
+// enough.
+void Runtime::TightenPlans(SignatureBook* book) {
+  constexpr int kMost = 6;
+  constexpr int kLeastGain = 128;  // part of the budget
   constexpr double kNear = 1.015;
   const Candidate* candidate = Followed();
   if (!Device::Get().is_async() || settings_.test_plans ||
-      candidate == nullptr || !note_.is_settled || book->is_due) {
+      candidate == nullptr || !note_.is_settled || book->tightened >= kMost ||
+      candidate->times.Least() <
+          kNear * PredictedSeconds(*book, *candidate->plan) ||
+      ++book->short_steps < kTrial) {
     return;
   }
-  const TapePlan& plan = *candidate->plan;
-  if (was_pressed) {
-    book->served_steps = 0;
-    const double predicted = PredictedSeconds(*book, plan);
-    if (candidate->times.Least() < kNear * predicted ||
-        ++book->short_steps < kTrial) {
-      return;
-    }
-    book->is_due = Grow(budget(), plan.plan.peak, &book->margins);
-  } else if (const auto used = Device::Get().ServedBytes(device_)) {
-    if (++book->served_steps < kTrial) return;
-    book->is_due = Shrink(budget(), plan.plan.peak, *used, &book->margins);
+  book->short_steps = 0;
+  const Bytes peak = candidate->plan->plan.peak;
+  const Bytes least{Count(budget()) / kLeastGain};
+  // A plan for less has taken no less: it is the least there is.
+  if (book->tightened > 0 && peak > book->tightened_from - least) {
+    book->tightened = kMost;
+    return;
   }
-  book->short_steps = book->served_steps = 0;
+  book->tightened_from = peak;
+  ++book->tightened;
+  book->DiscardPlans();
 }
 
 // What the device has done by now of what it was told.

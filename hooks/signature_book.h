@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/margin.h"
 #include "hooks/tape.h"
 #include "planner/contest.h"
 #include "planner/time_spread.h"
@@ -64,13 +63,11 @@ struct SignatureBook {
   int request = 0;  // to the planning; what others gave is out of date
   std::vector<Candidate> candidates;
   std::string failure;
-  int made_by = 0;  // request that they came of
-  Margins margins;
-  bool is_due = false;  // for plans with another margin
-  // Steps as planned since the margin last changed: those that were short of
-  // memory, and those that were served from planned addresses and were not.
+  // Steps as planned in which memory was short all the same, since it was last
+  // planned for less, and how often that was.
   int short_steps = 0;
-  int served_steps = 0;
+  int tightened = 0;
+  Bytes tightened_from{};  // peak of the plan that was given up for that
   // Pairs in a row before it is tried without the recorder: one that then turns
   // out to be another cannot be kept within the budget by recomputing.
   int steady_after = 8;
@@ -102,7 +99,6 @@ struct SignatureBook {
   void DiscardPlans() {
     plans = Plans::kNone;
     request = 0;
-    is_due = false;
     candidates.clear();
     failure.clear();
   }
