@@ -51,7 +51,8 @@ Sizes SizesFor(Bytes budget) {
 
 }  // namespace
 
-// The memory of one device for its digests, as long as there are any.
+// `DigestMemory` is the memory of one device for its digests. It is there as
+// long as one of them is.
 class DigestMemory {
  public:
   // Throws as an allocation does.
@@ -139,7 +140,7 @@ class DigestMemory {
   int used_ = 0;
 };
 
-// A digest on a device.
+// `DeviceWord` is a digest on a device.
 class DeviceWord {
  public:
   DeviceWord(std::shared_ptr<DigestMemory> memory, int index)

@@ -17,10 +17,10 @@
 namespace ebbtide {
 namespace {
 
-// Of this thread.
+// Scopes that live on this thread.
 [[gnu::tls_model("initial-exec")]] thread_local int allocations = 0;
 [[gnu::tls_model("initial-exec")]] thread_local int takers = 0;
-// Of all tapes; of those that died, too.
+// Witnesses that are due, those of dead tapes included.
 int64_t due = 0;
 
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
@@ -107,7 +107,7 @@ class OpenChecks {
     if (open_.size() >= kMost) Settle();
     open_.push_back({&op, witness, DigestLike(witness, bytes)});
   }
-  // An op that has read what was written; nullptr: none. Waits.
+  // Waits. Returns an op that has read what was written, or nullptr.
   const OpInfo* Finish() {
     Settle();
     return std::exchange(misled_, nullptr);

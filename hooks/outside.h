@@ -44,12 +44,12 @@ void NoteComesAndGoes(const c10::Storage& bytes);
 
 // Whether a recipe may rely on the storage as it is now.
 bool MayRelyOn(const TapeStorage& storage);
-// From now on a recipe does: what it will have to find again.
+// Notes the bytes that recipes rely on from now on. Throws as an op does.
 void TakeWitness(Tape* tape, int storage);
-// While one lives, what this thread does makes room for an allocation, which is
-// part of an op. No op runs inside another, so the device computes a witness
-// when the op ends (TakeDueWitnesses), and the host computes it where nobody
-// would notice that end.
+// `InsideAllocation` is a scope in which this thread makes room for an
+// allocation, as a part of some op. No op runs inside another, so witnesses are
+// taken when that op ends (TakeDueWitnesses), and by the host where its end is
+// not observed.
 class InsideAllocation {
  public:
   InsideAllocation();
@@ -57,8 +57,8 @@ class InsideAllocation {
   InsideAllocation(const InsideAllocation&) = delete;
   InsideAllocation& operator=(const InsideAllocation&) = delete;
 };
-// While one lives, the thread takes the witnesses that are due before it goes
-// on with the program.
+// `TakesDueWitnesses` is a scope behind which this thread calls
+// TakeDueWitnesses, before it goes on with the program.
 class TakesDueWitnesses {
  public:
   TakesDueWitnesses();
@@ -67,6 +67,7 @@ class TakesDueWitnesses {
   TakesDueWitnesses& operator=(const TakesDueWitnesses&) = delete;
 };
 void TakeDueWitnesses(Tape* tape);
+// True if some tape may have one.
 bool AreWitnessesDue();
 // Whether that would read the bytes, and so wait for who makes them.
 bool TakesWitness(const TapeStorage& storage);
@@ -76,7 +77,7 @@ void CheckWitness(const OpInfo& op, TapeStorage* storage);
 // Waits for the checks that are queued. Returns an op that has read what was
 // written behind our back, or nullptr. Throws as a copy to the host does.
 const OpInfo* FindMisled();
-// The error for that.
+// Throws the error for that.
 [[noreturn]] void ThrowMisled(const OpInfo& op);
 
 }  // namespace ebbtide

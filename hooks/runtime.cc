@@ -152,7 +152,7 @@ void Runtime::Begin() {
 }
 
 void Runtime::BeginPair() {
-  // Those of passes over a graph after its first, which end unseen.
+  // A second pass over a graph ends without the callback of BeginBackward.
   SettleWitnesses();
   const Bytes peak = ledger().Peak();
   const Bytes bounded = Device::Get().StepPeak(device_);
