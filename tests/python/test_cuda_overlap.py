@@ -1,7 +1,8 @@
 """Copies beside kernels, on the simulated device's virtual clock."""
 
-import overlap_bench
 import pytest
+
+import overlap_bench
 import simulator
 
 
