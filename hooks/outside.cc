@@ -17,9 +17,9 @@
 namespace ebbtide {
 namespace {
 
-// Scopes that live on this thread.
-[[gnu::tls_model("initial-exec")]] thread_local int allocations = 0;
-[[gnu::tls_model("initial-exec")]] thread_local int takers = 0;
+// Scopes that live on this thread, by kind.
+[[gnu::tls_model(
+    "initial-exec")]] thread_local int scopes[WitnessScope::kKinds] = {};
 // Witnesses that are due, those of dead tapes included.
 int64_t due = 0;
 
@@ -212,17 +212,15 @@ bool TakesWitness(const TapeStorage& storage) {
   return bytes && !ours_alone;
 }
 
-InsideAllocation::InsideAllocation() { ++allocations; }
-InsideAllocation::~InsideAllocation() { --allocations; }
-TakesDueWitnesses::TakesDueWitnesses() { ++takers; }
-TakesDueWitnesses::~TakesDueWitnesses() { --takers; }
+WitnessScope::WitnessScope(Kind kind) : kind_(kind) { ++scopes[kind_]; }
+WitnessScope::~WitnessScope() { --scopes[kind_]; }
 
 void TakeWitness(Tape* tape, int index) {
   TapeStorage& storage = tape->storages[index];
   if (!TakesWitness(storage)) return;
-  const bool may_run_ops = allocations == 0;
+  const bool may_run_ops = scopes[WitnessScope::kAllocation] == 0;
   if (!may_run_ops && Device::Get().is_async() &&
-      (takers > 0 || IsRecordingOp())) {
+      (scopes[WitnessScope::kReplay] > 0 || IsRecordingOp())) {
     ++due;
     tape->due_witnesses.push_back(index);
     return;

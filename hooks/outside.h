@@ -46,25 +46,21 @@ void NoteComesAndGoes(const c10::Storage& bytes);
 bool MayRelyOn(const TapeStorage& storage);
 // Notes the bytes that recipes rely on from now on. Throws as an op does.
 void TakeWitness(Tape* tape, int storage);
-// `InsideAllocation` is a scope in which this thread makes room for an
-// allocation, as a part of some op. No op runs inside another, so witnesses are
-// taken when that op ends (TakeDueWitnesses), and by the host where its end is
-// not observed.
-class InsideAllocation {
+// `WitnessScope` is a scope of this thread that decides how witnesses are taken
+// in it. An allocation makes room as a part of some op, and no op runs inside
+// another: its witnesses are taken when that op ends (TakeDueWitnesses), and by
+// the host where the end is not observed. A replay calls TakeDueWitnesses when
+// it is over.
+class WitnessScope {
  public:
-  InsideAllocation();
-  ~InsideAllocation();
-  InsideAllocation(const InsideAllocation&) = delete;
-  InsideAllocation& operator=(const InsideAllocation&) = delete;
-};
-// `TakesDueWitnesses` is a scope behind which this thread calls
-// TakeDueWitnesses, before it goes on with the program.
-class TakesDueWitnesses {
- public:
-  TakesDueWitnesses();
-  ~TakesDueWitnesses();
-  TakesDueWitnesses(const TakesDueWitnesses&) = delete;
-  TakesDueWitnesses& operator=(const TakesDueWitnesses&) = delete;
+  enum Kind { kAllocation, kReplay, kKinds };
+  explicit WitnessScope(Kind kind);
+  ~WitnessScope();
+  WitnessScope(const WitnessScope&) = delete;
+  WitnessScope& operator=(const WitnessScope&) = delete;
+
+ private:
+  const Kind kind_;
 };
 void TakeDueWitnesses(Tape* tape);
 // True if some tape may have one.

@@ -167,7 +167,7 @@ void Residency::Arrive(Tape* tape, int instant, Bytes room) {
 
 bool Residency::Relieve(const Pressure& pressure) {
   const Timed timed(this);
-  const InsideAllocation inside;
+  const WitnessScope allocation(WitnessScope::kAllocation);
   relieving_ = true;
   const auto relieved = absl::MakeCleanup([this] { relieving_ = false; });
   if (FreeWritten(/*is_short=*/true)) return true;
@@ -257,7 +257,7 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
       .restore = [this, tape](int storage) { Fetch(tape, storage); },
   };
   {
-    const TakesDueWitnesses takes;
+    const WitnessScope replay(WitnessScope::kReplay);
     counts_.ops_replayed +=
         Insist([&] { return Recover(tape, index, policy); });
   }

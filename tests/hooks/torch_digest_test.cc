@@ -102,7 +102,7 @@ TEST_F(SumWordsTest, AnyBitThatDiffersShows) {
   }
 }
 
-// What changes much at once, and evenly: signs, order, one number added to all.
+// The changes are large and even: signs, order, one number added to all words.
 TEST_F(SumWordsTest, ChangesOfAllWordsShow) {
   const at::Tensor words = Words(1024);
   const int64_t before = Sum(words);
