@@ -378,6 +378,14 @@ std::optional<StepArena::Facts> CudaAllocator::ArenaOf(DeviceIndex device) {
   return arena->facts();
 }
 
+std::optional<Bytes> CudaAllocator::WasteBeside(DeviceIndex device) {
+  if (ours == nullptr) return std::nullopt;
+  const DeviceArena* const arena = ours.load()->arenas().ArenaOf(device);
+  if (arena == nullptr) return std::nullopt;
+  const auto [reserved, alive] = arena->FindBeside();
+  return std::max(reserved - alive, Bytes{});
+}
+
 bool CudaAllocator::KeepUntil(const void* block,
                               std::shared_ptr<const CudaEvent> end) {
   if (ours == nullptr) return false;

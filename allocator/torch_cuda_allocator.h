@@ -82,6 +82,10 @@ class CudaAllocator {
   // nullopt where the device has no arena.
   static std::optional<StepArena::Facts> ArenaOf(c10::DeviceIndex device);
 
+  // Reserved bytes beside planned addresses that nothing alive uses and no
+  // other request can have. nullopt as above.
+  static std::optional<Bytes> WasteBeside(c10::DeviceIndex device);
+
   static bool HasArena(c10::DeviceIndex device);
 
   // Once the block is free, its memory is used again only behind the event,

@@ -57,20 +57,25 @@ bool DeviceArena::BeginStep(bool is_wanted) {
   return arena_.IsTrying();
 }
 
-void DeviceArena::NoteBeside() {
-  GiveBackFree();
+DeviceArena::Beside DeviceArena::FindBeside() const {
   const PageArena::Facts facts = pages_.facts();
   const DeviceBooks& books = BooksOf(parts_.device);
+  return {.reserved = books.reserved() - facts.planned - facts.free,
+          .alive = books.ledger().live() - facts.planned_alive};
+}
+
+void DeviceArena::NoteBeside() {
+  GiveBackFree();
+  const Beside beside = FindBeside();
   std::lock_guard lock(mutex_);
-  beside_ = books.reserved() - facts.planned;
-  beside_alive_ = books.ledger().live() - facts.planned_alive;
+  beside_ = beside;
 }
 
 StepArena::Facts DeviceArena::facts() const {
   StepArena::Facts facts = arena_.facts();
   std::lock_guard lock(mutex_);
-  facts.beside = beside_;
-  facts.beside_alive = beside_alive_;
+  facts.beside = beside_.reserved;
+  facts.beside_alive = beside_.alive;
   return facts;
 }
 

@@ -60,6 +60,14 @@ class DeviceArena final : PageSystem, StreamOrder {
   static absl::StatusOr<std::unique_ptr<DeviceArena>> Make(const Parts& parts,
                                                            DevicePages pages);
 
+  // What the device has reserved beside the plan and free pages, and of that
+  // what is alive.
+  struct Beside {
+    Bytes reserved{};
+    Bytes alive{};
+  };
+  Beside FindBeside() const;
+
   // As StepArena's. True where a plan may come to be served, and none is yet.
   bool BeginStep(bool is_wanted);
 
@@ -153,8 +161,7 @@ class DeviceArena final : PageSystem, StreamOrder {
   ArenaStats stats_;
   mutable std::mutex mutex_;
   absl::flat_hash_map<const void*, Block> blocks_;
-  Bytes beside_{};  // as StepArena::Facts
-  Bytes beside_alive_{};
+  Beside beside_;  // as StepArena::Facts
 
   PageArena pages_{this, this};
   StepArena arena_;

@@ -104,6 +104,11 @@ bool CudaDevice::BeginStep(int index, bool follows_plan) {
                          static_cast<c10::DeviceIndex>(index), follows_plan);
 }
 
+std::optional<Bytes> CudaDevice::WasteBeside(int index) const {
+  if (!IsUsed()) return std::nullopt;
+  return CudaAllocator::WasteBeside(static_cast<c10::DeviceIndex>(index));
+}
+
 Device::Room CudaDevice::RoomOf(int index) const {
   const auto device = static_cast<c10::DeviceIndex>(index);
   const auto [free, total] =

@@ -126,6 +126,12 @@ class Device {
   // not yet.
   virtual bool BeginStep(int /*index*/, bool /*follows_plan*/) { return false; }
 
+  // Reserved bytes that nothing alive uses and no other request can have: parts
+  // of pages and of segments. nullopt where only the peaks of steps show them.
+  virtual std::optional<Bytes> WasteBeside(int /*index*/) const {
+    return std::nullopt;
+  }
+
   int count() const { return static_cast<int>(ledgers_.size()); }
   // What is alive, by kind; its budget is the device's.
   Ledger& ledger(int index) const { return *ledgers_[index]; }

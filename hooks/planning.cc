@@ -195,6 +195,12 @@ std::vector<Planning::Made> Planning::TakeMade() {
   return std::exchange(shared_->made, {});
 }
 
+void Planning::Wait() {
+  absl::MutexLock lock(&shared_->mutex);
+  shared_->mutex.Await(absl::Condition(
+      +[](bool* is_running) { return !*is_running; }, &shared_->is_running));
+}
+
 void Planning::Clear() {
   absl::MutexLock lock(&shared_->mutex);
   shared_->prices.clear();

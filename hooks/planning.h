@@ -50,6 +50,8 @@ class Planning {
   // What has been made since the last call. Without a lock where there is
   // nothing.
   std::vector<Made> TakeMade();
+  // Blocks until every request is served.
+  void Wait();
   // Forgets what waits; what is being made still comes.
   void Clear();
 

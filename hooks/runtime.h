@@ -185,6 +185,8 @@ class Runtime final : public TapeListener {
   void CloseStep();
   void BookStep();
   void BeginDeviceStep();
+  // False while planned addresses may come to serve steps and do not yet.
+  bool IsPlaced() const;
   void CloseLastStep();  // of the process
   // Its backward pass is: the step counts, though it goes on until the next
   // begins.
@@ -219,6 +221,10 @@ class Runtime final : public TapeListener {
   // made one (planner/time_spread.h).
   void SpreadTimes(const SignatureBook& book);
   Origin OriginOf(const SignatureBook& book) const;
+  // Bytes of the budget that a plan leaves free at least, and that the next
+  // plan for these steps is to leave free.
+  Bytes LeastMargin() const;
+  Bytes MarginFor(const SignatureBook& book) const;
   void AskForPlan(SignatureBook* book);
   void FetchPlans();
   std::vector<KnownTape> KnownTapes() const;
@@ -341,7 +347,6 @@ class Runtime final : public TapeListener {
   StepNote note_;
   std::atomic<bool> was_relieved_ = false;  // since the last pair was over
   int unplaced_steps_ = 0;  // in a row, as planned at addresses that are not
-  bool is_settled_ = true;  // as StepNote's, of the step that goes on
   bool refusal_of_cupti_told_ = false;
   int64_t give_backs_ = 0;  // of segments, until then
   // Of the last pair; 0: it was not complete, or nobody knows.

@@ -102,6 +102,7 @@ void Runtime::Decide() {
     planning_.Clear();
     for (auto& [signature, book] : books_.entries()) book.DiscardPlans();
   }
+  if (settings_.test_wait) planning_.Wait();
   FetchPlans();
   if (tape_ != nullptr) Learn();
   if (!settings_.budget) {
@@ -367,13 +368,21 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   return measured;
 }
 
-void Runtime::AskForPlan(SignatureBook* book) {
+Bytes Runtime::LeastMargin() const {
+  return std::max(Bytes{Count(budget()) / 100}, Bytes{int64_t{1} << 20});
+}
+
+Bytes Runtime::MarginFor(const SignatureBook& book) const {
   // Demand eviction makes up for what the prediction misses.
-  const int64_t bound = Count(budget());
-  const int64_t least = std::max(bound / 100, int64_t{1} << 20);
-  const int64_t margin = std::min(
-      std::max(least, Count(waste_)) + book->tightened * bound / kTightening,
-      bound / 2);
+  const std::optional<Bytes> beside = Device::Get().WasteBeside(device_);
+  const Bytes margin =
+      beside ? LeastMargin() + *beside : std::max(LeastMargin(), waste_);
+  const Bytes tightening{book.tightened * Count(budget()) / kTightening};
+  return std::min(margin + tightening, Bytes{Count(budget()) / 2});
+}
+
+void Runtime::AskForPlan(SignatureBook* book) {
+  book->margin = MarginFor(*book);
   // Planning takes a core of the job: no more of it than pays soon.
   const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
   PlanOptions options = {
@@ -390,11 +399,12 @@ void Runtime::AskForPlan(SignatureBook* book) {
   // alive.
   std::optional<Bytes> room;
   if (Device::Get().is_async() && !settings_.test_plans) {
-    room = budget() - Bytes{least};
+    room = budget() - LeastMargin() -
+           Device::Get().WasteBeside(device_).value_or(Bytes{});
   }
   book->plans = SignatureBook::Plans::kAsked;
   book->request =
-      planning_.Ask(*tape_, TakeProfile(*book), options, Bytes{margin}, room);
+      planning_.Ask(*tape_, TakeProfile(*book), options, book->margin, room);
 }
 
 }  // namespace ebbtide

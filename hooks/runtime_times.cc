@@ -73,6 +73,11 @@ void Runtime::TightenPlans(SignatureBook* book) {
   book->short_steps = 0;
   const Bytes peak = candidate->plan->plan.peak;
   const Bytes least{Count(budget()) / kLeastGain};
+  // What lies beside planned addresses is known once they serve.
+  if (MarginFor(*book) > book->margin + least) {
+    book->DiscardPlans();
+    return;
+  }
   // A plan for less has taken no less: it is the least there is.
   if (book->tightened > 0 && peak > book->tightened_from - least) {
     book->tightened = kMost;
@@ -111,22 +116,27 @@ void Runtime::BookStep() {
   RunLog::Global().EndStep(report_.steps.count(), peak);
   report_.steps.Add({.seconds = step_seconds_, .peak = peak});
   note_ = {.number = report_.steps.count() - 1,
-           .is_settled = is_settled_,
+           .is_settled = IsPlaced(),
            .marks = watch_.step_marks()};
   NoteWork();
   ++report_.steps_by_state[NameOf(state_)];
   ShowProgress(now, /*at_once=*/false);
 }
 
-void Runtime::BeginDeviceStep() {
+bool Runtime::IsPlaced() const {
   constexpr int kMost = 16;
+  return unplaced_steps_ == 0 || unplaced_steps_ > kMost;
+}
+
+void Runtime::BeginDeviceStep() {
   const bool follows_plan =
       followed_plan_ != nullptr &&
       (state_ == State::kActive || state_ == State::kSteady);
   const bool may_be_placed = Device::Get().BeginStep(device_, follows_plan);
   unplaced_steps_ =
       may_be_placed ? unplaced_steps_ + (follows_plan ? 1 : 0) : 0;
-  is_settled_ = !may_be_placed || unplaced_steps_ > kMost;
+  // A step that was not as planned shows that at its end.
+  note_.is_settled = note_.is_settled && IsPlaced();
 }
 
 void Runtime::CloseStep() {

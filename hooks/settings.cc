@@ -259,6 +259,7 @@ absl::StatusOr<Settings> SettingsFromEnvironment() {
   const char* starter = Get("EBBTIDE_LOADED_PID");
   settings.is_below = starter != nullptr && starter != std::to_string(getpid());
   settings.strict = strict != nullptr && std::string(strict) != "0";
+  settings.test_wait = Get("EBBTIDE_TEST_WAIT") != nullptr;
   return settings;
 }
 

@@ -40,6 +40,9 @@ struct Settings {
   // (planner/random_plan.h) that are followed instead of good ones, by every
   // step that comes again, whatever its memory and its time.
   std::optional<uint64_t> test_plans;
+  // EBBTIDE_TEST_WAIT, for tests only: a step begins when the plans asked for
+  // so far are made, so that how long planning takes decides nothing.
+  bool test_wait = false;
 };
 
 // Of the CPU's memory: RAM, or what the cgroup leaves of it, and what of that

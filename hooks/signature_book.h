@@ -63,6 +63,7 @@ struct SignatureBook {
   int request = 0;  // to the planning; what others gave is out of date
   std::vector<Candidate> candidates;
   std::string failure;
+  Bytes margin{};  // that they leave free of the budget
   // Steps as planned in which memory was short all the same, since it was last
   // planned for less, and how often that was.
   int short_steps = 0;

@@ -98,9 +98,10 @@ class StepArena {
   int64_t steps_served() const {
     return state_ == State::kServing ? steps_served_ : 0;
   }
-  // True where a plan may come to be served, and none is yet.
+  // True where a plan may come to be served that is not yet: the last step was
+  // not as planned, or is the first one that a plan serves.
   bool IsTrying() const {
-    return state_ == State::kRecording || state_ == State::kCounterfactual;
+    return state_ != State::kOff && (state_ != State::kServing || is_traced_);
   }
   Facts facts() const;
 

@@ -159,7 +159,11 @@ def test_steps_that_repeat_are_served_from_planned_addresses(
     name = f"{job}-steady"
     limit = budget(name, JOBS[job][1][1], tmp_path)
     for schedule in SCHEDULES if LONG else FEW:
-        done = managed(name, schedule, tmp_path, EBBTIDE_BUDGET=f"{limit}B")
+        done = managed(
+            *(name, schedule, tmp_path),
+            EBBTIDE_BUDGET=f"{limit}B",
+            EBBTIDE_TEST_WAIT="1",
+        )
         assert done.left["reserved_peak"] <= limit
         arena = done.report["cuda"]["devices"]["cuda:0"]["arena"]
         assert arena["state"] == "serving", arena
