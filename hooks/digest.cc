@@ -25,9 +25,9 @@ constexpr int64_t kFactorOfWords = 0x9e3779b9;
 // Digests that a device holds at a time. DigestOf leaves half of them to
 // DigestLike.
 constexpr int kMostWords = 512;
-// Both the weights and the products of a piece take this part of the budget, as
-// far as that is of use.
-constexpr int64_t kScratchPart = 2048;
+// The weights and the products of a piece take no more than this part of the
+// budget each, but for the least piece: the larger it is, the fewer launches.
+constexpr int64_t kScratchPart = 256;
 constexpr int64_t kMostOfPiece = 1 << 20;
 
 struct Sizes {
@@ -42,7 +42,7 @@ Sizes SizesFor(Bytes budget) {
   Sizes sizes = {.piece = 1024};
   while (sizes.piece < kMostOfPiece &&
          (sizes.piece * sizes.piece < words ||
-          sizes.piece * kWord < Count(budget) / kScratchPart)) {
+          2 * sizes.piece * kWord <= Count(budget) / kScratchPart)) {
     sizes.piece *= 2;
   }
   sizes.pieces = words / sizes.piece + 1;
