@@ -38,6 +38,16 @@ void PoolGroup(const std::vector<TimedOp*>& group) {
   }
 }
 
+// The ops of a key that were measured in few steps.
+void LeaveOutWaits(const std::vector<TimedOp*>& group) {
+  std::vector<Time> times;
+  for (const TimedOp* op : group) times.push_back(op->time);
+  const Time time = MedianOf(&times);
+  for (TimedOp* op : group) {
+    if (op->time > kWaited * time) op->time = time;
+  }
+}
+
 }  // namespace
 
 TimeSpread Sum(const TimeSpread& a, const TimeSpread& b) {
@@ -67,13 +77,17 @@ TimeSpread TimeSamples::Spread() const {
 }
 
 void PoolTimes(std::vector<TimedOp>* ops) {
-  std::map<uint64_t, std::vector<TimedOp*>> groups;
+  std::map<uint64_t, std::vector<TimedOp*>> known;
+  std::map<uint64_t, std::vector<TimedOp*>> new_ones;
   for (TimedOp& op : *ops) {
-    if (op.spread.steps >= kLeastSteps) groups[op.key].push_back(&op);
+    const int steps = op.spread.steps;
+    if (steps > 0)
+      (steps < kLeastSteps ? new_ones : known)[op.key].push_back(&op);
   }
-  for (const auto& [key, group] : groups) {
+  for (const auto& [key, group] : known) {
     if (group.size() > 1) PoolGroup(group);
   }
+  for (const auto& [key, group] : new_ones) LeaveOutWaits(group);
 }
 
 }  // namespace ebbtide

@@ -49,7 +49,10 @@ struct TimedOp {
 // the key than its own spread, or the median spread of the key, get that median
 // time and that median spread; the others, which stand out, keep theirs. (Not
 // the least of all: the more there are of one layer, the lower it would be.)
-// Ops that were measured less than three times are left alone.
+// An op that was measured less than three times gets the median time of its key
+// where it took more than kWaited times that, and is left alone otherwise: in
+// the first steps ops wait for memory.
+inline constexpr double kWaited = 1.5;
 void PoolTimes(std::vector<TimedOp>* ops);
 
 }  // namespace ebbtide

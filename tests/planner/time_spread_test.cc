@@ -49,6 +49,19 @@ TEST(PoolTimesTest, AnOpThatStandsOutKeepsItsTime) {
   EXPECT_EQ(ops[2].spread.median, 22);
 }
 
+TEST(PoolTimesTest, AnOpThatWaitedInTheFirstStepsGetsTheMedian) {
+  std::vector<TimedOp> ops = {{1, 10, {2, 10, 0, 10}},
+                              {1, 11, {2, 11, 0, 11}},
+                              {1, 12, {2, 12, 0, 12}},
+                              {1, 30, {2, 30, 0, 30}},
+                              {2, 30, {2, 30, 0, 30}}};
+  PoolTimes(&ops);
+  EXPECT_EQ(ops[0].time, 10);
+  EXPECT_EQ(ops[2].time, 12);
+  EXPECT_EQ(ops[3].time, 11);
+  EXPECT_EQ(ops[4].time, 30);
+}
+
 TEST(PoolTimesTest, OpsThatAreHardlyMeasuredAreLeftAlone) {
   std::vector<TimedOp> ops = {{1, 10, {2, 11, 9, 12}}, {1, 12, {2, 13, 9, 14}}};
   PoolTimes(&ops);
