@@ -2,6 +2,7 @@
 
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 #include <utility>
@@ -28,6 +29,14 @@ size_t AddressOf(const void* block) { return reinterpret_cast<size_t>(block); }
 
 const CudaEvent& EventOf(const StreamMark& mark) {
   return *static_cast<const CudaEvent*>(mark.get());
+}
+
+// Parameters, gradients and optimizer state are written without a graph.
+PageArena::By WhoAsks() {
+  if (c10::GradMode::is_enabled()) return PageArena::By::kForward;
+  return torch::autograd::get_current_node() != nullptr
+             ? PageArena::By::kBackward
+             : PageArena::By::kOutside;
 }
 
 }  // namespace
@@ -103,10 +112,8 @@ void* DeviceArena::Allocate(size_t size, c10::cuda::CUDAStream stream,
                             bool is_last) {
   const auto number = NumberOf(stream);
   if (!number) return nullptr;
-  // Parameters, gradients and optimizer state are written without a graph.
-  const bool may_last = !c10::GradMode::is_enabled();
   void* const block = arena_.Allocate(Bytes{static_cast<int64_t>(size)},
-                                      *number, is_last, may_last);
+                                      *number, is_last, WhoAsks());
   if (block == nullptr) return nullptr;
   Block what = {.size = size, .stream = stream};
   if (parts_.history->is_enabled()) {

@@ -10,7 +10,8 @@ namespace {
 
 // Parts of the addresses, in 16ths.
 constexpr int64_t kSmallPart = 1;
-constexpr int64_t kLastingPart = 5;
+constexpr int64_t kLastingPart = 3;
+constexpr int64_t kGradientsPart = 3;
 
 }  // namespace
 
@@ -21,16 +22,19 @@ absl::Status PageArena::Reserve(Bytes size) {
   const auto part = [&](int64_t sixteenths) {
     return AlignUp(pages_.size() / 16 * sixteenths, pages_.page());
   };
-  zones_ = {0, part(kSmallPart), part(kSmallPart + kLastingPart)};
-  free_[kSmall].Add(0, {.end = zones_[kLasting]});
-  free_[kLasting].Add(zones_[kLasting], {.end = zones_[kPassing]});
-  free_[kPassing].Add(zones_[kPassing], {.end = pages_.size()});
+  zones_ = {0, part(kSmallPart), part(kSmallPart + kLastingPart),
+            part(kSmallPart + kLastingPart + kGradientsPart)};
+  for (int zone = 0; zone < kZones; ++zone) {
+    const int64_t end = zone + 1 < kZones ? zones_[zone + 1] : pages_.size();
+    free_[zone].Add(zones_[zone], {.end = end});
+  }
   return reserved;
 }
 
-PageArena::Zone PageArena::ZoneFor(int64_t size, bool may_last) const {
+PageArena::Zone PageArena::ZoneFor(int64_t size, By by) const {
   if (size < small_) return kSmall;
-  return may_last && lasting_.contains(size) ? kLasting : kPassing;
+  if (by == By::kForward || !lasting_.contains(size)) return kPassing;
+  return by == By::kBackward ? kGradients : kLasting;
 }
 
 FreeExtents& PageArena::FreeAt(int64_t offset) {
@@ -39,10 +43,10 @@ FreeExtents& PageArena::FreeAt(int64_t offset) {
 }
 
 void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict,
-                          bool may_last) {
+                          By by) {
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
-  const Zone zone = ZoneFor(need, may_last);
+  const Zone zone = ZoneFor(need, by);
   if (plan_ == nullptr) return AllocateByDemand(need, stream, zone);
   ArenaVerdict unheard;
   if (verdict == nullptr) verdict = &unheard;
@@ -56,12 +60,12 @@ void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict,
   return block;
 }
 
-void* PageArena::AllocateAnywhere(Bytes size, int stream, bool may_last) {
+void* PageArena::AllocateAnywhere(Bytes size, int stream, By by) {
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
-  const Zone own = ZoneFor(need, may_last);
+  const Zone own = ZoneFor(need, by);
   void* block = AllocateByDemand(need, stream, own);
-  for (const Zone zone : {kPassing, kLasting, kSmall}) {
+  for (const Zone zone : {kPassing, kGradients, kLasting, kSmall}) {
     if (block != nullptr) break;
     if (zone != own) block = AllocateByDemand(need, stream, zone);
   }
@@ -92,7 +96,7 @@ void* PageArena::Book(int64_t begin, int64_t size, int stream) {
 bool PageArena::FindsRoom(Bytes size, int stream) {
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
-  const Zone zone = ZoneFor(need, /*may_last=*/false);
+  const Zone zone = ZoneFor(need, By::kForward);
   if (need / pages_.page() + 2 <= system_.Room()) return true;
   if (free_[zone].LowestFit(need, stream)) return true;
   free_[zone].Settle(&order_);

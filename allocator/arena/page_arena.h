@@ -82,15 +82,20 @@ class PageArena final : PlanBacking {
   // Reserves addresses of so many bytes; once, before all else.
   absl::Status Reserve(Bytes size);
 
+  // Who asks for a block. Blocks that outlive steps lie apart, those of
+  // kOutside (parameters, optimizer state) apart from those of kBackward
+  // (gradients).
+  enum class By { kForward, kBackward, kOutside };
+
   // A block of at least `size` bytes (positive) for work on the stream; nullptr
   // where there are not enough pages for it. `verdict` is
   // the plan's. A request of which it is kUnbacked may be made again when
-  // memory has been freed. `may_last`: the block may outlive the step.
+  // memory has been freed.
   void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr,
-                 bool may_last = false);
+                 By by = By::kForward);
   // Allocates by demand, without a look at the plan, also among blocks of other
   // kinds.
-  void* AllocateAnywhere(Bytes size, int stream, bool may_last = false);
+  void* AllocateAnywhere(Bytes size, int stream, By by = By::kForward);
   // `others`: streams besides its own whose work so far uses the block. `ends`:
   // of work beside that which does, such as a copy. False, and nothing is done,
   // where no block begins there.
@@ -142,11 +147,12 @@ class PageArena final : PlanBacking {
     int stream = 0;
   };
 
-  // Addresses of small blocks, of those that may outlive steps, and of others.
-  enum Zone { kSmall, kLasting, kPassing, kZones };
+  // Addresses of small blocks, of those that may outlive steps, by who asks for
+  // them, and of others.
+  enum Zone { kSmall, kLasting, kGradients, kPassing, kZones };
 
   // All with the lock held:
-  Zone ZoneFor(int64_t size, bool may_last) const;
+  Zone ZoneFor(int64_t size, By by) const;
   FreeExtents& FreeAt(int64_t offset);
   bool Back(int64_t begin, int64_t end) override;
   void* AllocateByDemand(int64_t size, int stream, Zone zone);

@@ -215,11 +215,11 @@ void StepArena::Retry(bool is_retreat) {
   if (state_ == State::kOff) is_traced_ = false;
 }
 
-void* StepArena::Allocate(Bytes size, int stream, bool is_last, bool may_last) {
+void* StepArena::Allocate(Bytes size, int stream, bool is_last,
+                          PageArena::By by) {
   ArenaVerdict verdict;
-  void* const block = is_last
-                          ? AllocateLast(size, stream, may_last)
-                          : pages_.Allocate(size, stream, &verdict, may_last);
+  void* const block = is_last ? AllocateLast(size, stream, by)
+                              : pages_.Allocate(size, stream, &verdict, by);
   if (block == nullptr) return nullptr;
   if (is_traced_) Trace(block, size, stream);
   if (verdict.what == ArenaVerdict::What::kUnexpected ||
@@ -229,8 +229,8 @@ void* StepArena::Allocate(Bytes size, int stream, bool is_last, bool may_last) {
   return block;
 }
 
-void* StepArena::AllocateLast(Bytes size, int stream, bool may_last) {
-  void* const block = pages_.AllocateAnywhere(size, stream, may_last);
+void* StepArena::AllocateLast(Bytes size, int stream, PageArena::By by) {
+  void* const block = pages_.AllocateAnywhere(size, stream, by);
   if (block != nullptr || state_ != State::kServing) return block;
   {
     std::lock_guard lock(mutex_);
@@ -239,7 +239,7 @@ void* StepArena::AllocateLast(Bytes size, int stream, bool may_last) {
     Retry(/*is_retreat=*/true);
   }
   pages_.EndPlan();
-  return pages_.AllocateAnywhere(size, stream, may_last);
+  return pages_.AllocateAnywhere(size, stream, by);
 }
 
 void StepArena::NoteMismatch(int slot, Bytes size) {

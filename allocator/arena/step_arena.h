@@ -89,7 +89,7 @@ class StepArena {
   // request, which is served by demand, wherever the plan has it. If that needs
   // the holes between the plan's blocks, the plan ends.
   void* Allocate(Bytes size, int stream, bool is_last = false,
-                 bool may_last = false);
+                 PageArena::By by = PageArena::By::kForward);
   bool Free(void* block, absl::Span<const int> others,
             absl::Span<const StreamMark> ends = {});
 
@@ -107,7 +107,7 @@ class StepArena {
 
  private:
   std::string OpName() const { return name_op_ == nullptr ? "" : name_op_(); }
-  void* AllocateLast(Bytes size, int stream, bool may_last);
+  void* AllocateLast(Bytes size, int stream, PageArena::By by);
   void NoteMismatch(int slot, Bytes size);
   void Trace(const void* block, Bytes size, int stream);
   void Judge(bool is_wanted);

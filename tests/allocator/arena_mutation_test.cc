@@ -138,11 +138,10 @@ class Program {
 
   void Ask(const Buffer& buffer) {
     const Bytes size{buffer.size};
-    const bool may_last = buffer.until > 4;
-    void* begin =
-        arena_.Allocate(size, buffer.stream, /*verdict=*/nullptr, may_last);
+    const auto by = static_cast<PageArena::By>(buffer.until % 3);
+    void* begin = arena_.Allocate(size, buffer.stream, /*verdict=*/nullptr, by);
     if (begin == nullptr) {
-      begin = arena_.AllocateAnywhere(size, buffer.stream, may_last);
+      begin = arena_.AllocateAnywhere(size, buffer.stream, by);
     }
     if (begin == nullptr) {
       ++refused_;

@@ -71,17 +71,23 @@ TEST_F(PageArenaTest, BlocksThatMayOutliveAStepLieApart) {
   arena_.BeginStep();
   void* const activation = Allocate(kMiB + 512);
   EXPECT_EQ(activation, static_cast<char*>(parameter) + kMiB + 512);
-  const auto last = [&](int64_t size) {
+  const auto last = [&](int64_t size, PageArena::By by) {
     void* const block =
-        arena_.Allocate(Bytes{size}, 0, /*verdict=*/nullptr, /*may_last=*/true);
+        arena_.Allocate(Bytes{size}, 0, /*verdict=*/nullptr, by);
     pages_.Take(block, size, 0);
     return static_cast<char*>(block);
   };
-  char* const gradient = last(kMiB + 512);
+  constexpr auto kBackward = PageArena::By::kBackward;
+  constexpr auto kOutside = PageArena::By::kOutside;
+  char* const gradient = last(kMiB + 512, kBackward);
   EXPECT_LT(gradient, static_cast<char*>(parameter));
-  EXPECT_EQ(last(kMiB + 512), gradient + kMiB + 512);
+  EXPECT_EQ(last(kMiB + 512, kBackward), gradient + kMiB + 512);
+  char* const state = last(kMiB + 512, kOutside);
+  EXPECT_LT(state, gradient);
+  EXPECT_EQ(last(kMiB + 512, kOutside), state + kMiB + 512);
   // None of that size has outlived a step.
-  EXPECT_EQ(last(2 * kMiB), static_cast<char*>(activation) + kMiB + 512);
+  EXPECT_EQ(last(2 * kMiB, kBackward),
+            static_cast<char*>(activation) + kMiB + 512);
 }
 
 TEST_F(PageArenaTest, FreePagesMoveWhereHolesAreTooSmall) {
