@@ -21,7 +21,7 @@ constexpr const char* kVariables[] = {
     "EBBTIDE_WEIGHTS",     "EBBTIDE_LOG",         "EBBTIDE_DISABLE",
     "EBBTIDE_MIN_BYTES",   "EBBTIDE_RECOMPUTE",   "EBBTIDE_SIGNATURES",
     "EBBTIDE_TEST_PLANS",  "EBBTIDE_LOADED_PID",  "EBBTIDE_PROGRESS",
-    "EBBTIDE_COMPILE",
+    "EBBTIDE_COMPILE",     "EBBTIDE_TEST_WAIT",
 };
 
 int Distance(const std::string& a, const std::string& b) {
@@ -133,7 +133,7 @@ Findings CheckValues(const SystemView& system) {
   // Options of a budget, without one.
   for (const char* name :
        {"EBBTIDE_STRICT", "EBBTIDE_VERIFY", "EBBTIDE_WEIGHTS",
-        "EBBTIDE_COMPILE", "EBBTIDE_HOST_BUDGET"}) {
+        "EBBTIDE_COMPILE", "EBBTIDE_TEST_WAIT", "EBBTIDE_HOST_BUDGET"}) {
     if (is_bound || !IsOn(system, name)) continue;
     findings.push_back(Limited("variables",
                                absl::StrCat(name, " is for runs with a budget"),

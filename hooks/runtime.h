@@ -209,8 +209,10 @@ class Runtime final : public TapeListener {
   // Whether memory was short since the last time; where it lies in segments,
   // also whether some had to be given back for others.
   bool WasPressed();
-  // The last step followed its plan, and was pressed.
+  // The last step followed its plan, and was short of memory.
   void TightenPlans(SignatureBook* book);
+  // The last step followed its plan, and was not.
+  void WidenPlans(SignatureBook* book);
   void Reprice(SignatureBook* book, const Planning::Made& made);
   void NoteStepTime(SignatureBook* book, bool evicted);
   void LearnStepTime(SignatureBook* book, double seconds) const;

@@ -34,6 +34,12 @@ constexpr int kSteadyPairs = 63;
 // memory.
 constexpr int kHeadroomPart = 32;
 
+bool IsFastest(const Plan& plan, const SignatureBook& book) {
+  return std::all_of(
+      book.candidates.begin(), book.candidates.end(),
+      [&](const Candidate& c) { return plan.time < c.plan->plan.time; });
+}
+
 }  // namespace
 
 void Runtime::Learn() {
@@ -86,12 +92,20 @@ void Runtime::Learn() {
   }
   RefreshVerified();
   NoteStepTime(&book, evicted);
-  if (was_pressed && note_.plan != nullptr) TightenPlans(&book);
+  if (note_.plan != nullptr) {
+    if (was_pressed) {
+      TightenPlans(&book);
+    } else {
+      WidenPlans(&book);
+    }
+  }
   if (overran_) TellFloor(&book);
   if (is_recorded) PriceCandidates(&book);
-  const bool is_wanted = (evicted || settings_.test_plans) && book.pairs > 1 &&
-                         book.plans == SignatureBook::Plans::kNone;
-  if (is_wanted && is_recorded && stages == book.stages) AskForPlan(&book);
+  const bool is_first = (evicted || settings_.test_plans) && book.pairs > 1 &&
+                        book.plans == SignatureBook::Plans::kNone;
+  if ((is_first || book.is_due) && is_recorded && stages == book.stages) {
+    AskForPlan(&book);
+  }
 }
 
 void Runtime::Decide() {
@@ -130,6 +144,10 @@ void Runtime::FetchPlans() {
       Reprice(book, made);
     } else if (made.plan.ok()) {
       const Plan& plan = (*made.plan)->plan;
+      if (made.request != book->made_by && !IsFastest(plan, *book)) continue;
+      if (std::exchange(book->made_by, made.request) != made.request) {
+        book->candidates.clear();
+      }
       book->plans = SignatureBook::Plans::kReady;
       // Copies of bytes need no proof.
       book->candidates.push_back(
@@ -138,6 +156,8 @@ void Runtime::FetchPlans() {
            .proven = !Contains(plan, Action::Do::kRecompute)});
       book->priced_at = 0;
       ++report_.plans_made;
+    } else if (!book->candidates.empty()) {
+      continue;  // those that there are stand
     } else if (absl::IsCancelled(made.plan.status())) {
       book->DiscardPlans();
     } else {
@@ -177,7 +197,7 @@ std::vector<Experience> Runtime::ExperiencesOf(bool moves) const {
   for (const auto& [signature, book] : books_.entries()) {
     for (const Candidate& c : book.candidates) {
       if (c.moves != moves || c.times.steps() < kTrial) continue;
-      experiences.push_back({c.plan->plan.time / 1e9, c.times.Least()});
+      experiences.push_back({PredictedSeconds(book, *c.plan), c.times.Least()});
     }
   }
   return experiences;
@@ -192,7 +212,7 @@ Candidate* Runtime::ChooseCandidate(SignatureBook* book) {
                   [](const auto& c) { return c.times.steps() < kTrial; });
   std::vector<Contestant> contestants;
   for (const Candidate& c : candidates) {
-    const Time predicted = c.plan->plan.time / 1e9;
+    const Time predicted = PredictedSeconds(*book, *c.plan);
     contestants.push_back(
         {.predicted = predicted,
          .steps = c.times.steps(),
@@ -260,10 +280,10 @@ bool Runtime::ChooseSteady(const std::shared_ptr<const TapePlan>& last) {
   if (book->plans == SignatureBook::Plans::kReady) {
     ++steady_pairs_;
     const Candidate* candidate = ChooseCandidate(book);
-    // While it shows whether it has to be tightened: the next one is made of a
-    // recorded pair.
+    // While it shows whether it has to be tightened or widened: the next one is
+    // made of a recorded pair.
     if (candidate != nullptr && candidate->proven && !candidate->unsteady &&
-        book->short_steps == 0) {
+        book->short_steps == 0 && !book->is_due) {
       plan = candidate->plan;
     }
   }
@@ -402,7 +422,9 @@ void Runtime::AskForPlan(SignatureBook* book) {
     room = budget() - LeastMargin() -
            Device::Get().WasteBeside(device_).value_or(Bytes{});
   }
-  book->plans = SignatureBook::Plans::kAsked;
+  // Those that there are stay until others are made.
+  if (book->candidates.empty()) book->plans = SignatureBook::Plans::kAsked;
+  book->is_due = false;
   book->request =
       planning_.Ask(*tape_, TakeProfile(*book), options, book->margin, room);
 }

@@ -88,6 +88,22 @@ void Runtime::TightenPlans(SignatureBook* book) {
   book->DiscardPlans();
 }
 
+// A plan may leave more than lies beside planned addresses once they serve.
+void Runtime::WidenPlans(SignatureBook* book) {
+  const Candidate* candidate = Followed();
+  if (!Device::Get().is_async() || settings_.test_plans || book->is_wide ||
+      candidate == nullptr || !note_.is_settled ||
+      candidate->times.steps() < kTrial) {
+    return;
+  }
+  book->is_wide = true;
+  const Bytes peak = candidate->plan->plan.peak;
+  const Bytes some{Count(budget()) / 100};
+  // A plan well below what it may take has no use for more.
+  book->is_due = peak > budget() - book->margin - some &&
+                 MarginFor(*book) < book->margin - some;
+}
+
 // What the device has done by now of what it was told.
 void Runtime::LogQueued() {
   residency_.LogTier();

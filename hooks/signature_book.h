@@ -63,7 +63,10 @@ struct SignatureBook {
   int request = 0;  // to the planning; what others gave is out of date
   std::vector<Candidate> candidates;
   std::string failure;
-  Bytes margin{};  // that they leave free of the budget
+  int made_by = 0;       // the request that they came of
+  Bytes margin{};        // that the last request left free of the budget
+  bool is_due = false;   // for plans that leave less
+  bool is_wide = false;  // none that leave less are of use
   // Steps as planned in which memory was short all the same, since it was last
   // planned for less, and how often that was.
   int short_steps = 0;
@@ -100,6 +103,8 @@ struct SignatureBook {
   void DiscardPlans() {
     plans = Plans::kNone;
     request = 0;
+    is_due = false;
+    is_wide = false;
     candidates.clear();
     failure.clear();
   }

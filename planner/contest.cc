@@ -86,7 +86,6 @@ std::optional<int> ChoosePlan(absl::Span<const Contestant> plans, Time demand) {
   if (first == order.end()) return order[0];
   int best = *first;
   for (int plan : order) {
-    // A whole step takes longer than its forward and backward.
     if (plans[plan].predicted >= plans[best].least) continue;
     if (IsInTrial(plans[plan], plans[best].least)) return plan;
     if (plans[plan].steps == 0) continue;

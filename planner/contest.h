@@ -38,7 +38,7 @@ class StepTimes {
 };
 
 struct Contestant {
-  Time predicted = 0;  // of forward and backward, by the simulator
+  Time predicted = 0;  // of the whole step
   int steps = 0;       // that have followed it
   Time least = 0;      // of them
   // Of the whole step, by what plans of its kind took elsewhere; 0: unknown.

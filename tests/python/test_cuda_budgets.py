@@ -89,7 +89,7 @@ def test_a_job_lives_within_each_budget(
 
 @pytest.mark.parametrize(
     ("job", "allocator", "way"),
-    cells("lm-native-recompute", "resnet-native-recompute"),
+    cells("lm-native-recompute", "encdec-native-recompute"),
 )
 def test_a_plan_uses_the_whole_budget(
     process: Zygote, job: str, allocator: str, way: str
