@@ -113,9 +113,11 @@ void Planning::Shared::Serve() {
     if (!plan.ok() && haste > 1) plan = Solve(*request, limit);
     // What copies cost the compute beside them is in no profile: the job finds
     // out which of the two is faster (planner/contest.h).
-    if (plan.ok() && Contains((*plan)->plan, Action::Do::kOffload)) {
+    if (request->with_second && plan.ok() &&
+        Contains((*plan)->plan, Action::Do::kOffload)) {
       auto in_place = std::make_shared<Request>(*request);
       in_place->options.allow_offload = false;
+      in_place->with_second = false;
       in_place->in_place = true;
       absl::MutexLock lock(&mutex);
       if (second.size() >= kMostWaiting) second.pop_front();
@@ -128,7 +130,7 @@ void Planning::Shared::Serve() {
 
 int Planning::Ask(const Tape& tape, MeasuredProfile measured,
                   const PlanOptions& options, Bytes margin,
-                  std::optional<Bytes> room) {
+                  std::optional<Bytes> room, bool with_second) {
   auto request = std::make_shared<Request>();
   request->signature = tape.hash;
   request->number = ++asked_;
@@ -137,6 +139,7 @@ int Planning::Ask(const Tape& tape, MeasuredProfile measured,
   request->options = options;
   request->margin = margin;
   request->room = room;
+  request->with_second = with_second;
   if (!Enqueue(&Shared::first, request)) {
     shared_->Publish(*request, absl::ResourceExhaustedError(
                                    "the system refuses a thread for planning"));

@@ -36,13 +36,14 @@ class Planning {
   };
 
   // Wants the best plan for pairs with the signature of `tape`, and if that
-  // moves bytes, then the best that moves none. Returns the request's number,
-  // from 1 on. A plan needs `margin` less than the budget if there is one.
-  // `room`, where it is given: a plan is to find room in so much, wherever its
-  // buffers have to lie (planner/placed_plan.h), if there is such a one. With
-  // others waiting less than options.time_limit is taken for each.
+  // moves bytes and `with_second`, then the best that moves none. Returns the
+  // request's number, from 1 on. A plan needs `margin` less than the budget if
+  // there is one. `room`, where it is given: a plan is to find room in so much,
+  // wherever its buffers have to lie (planner/placed_plan.h), if there is such
+  // a one. With others waiting less than options.time_limit is taken for each.
   int Ask(const Tape& tape, MeasuredProfile measured,
-          const PlanOptions& options, Bytes margin, std::optional<Bytes> room);
+          const PlanOptions& options, Bytes margin, std::optional<Bytes> room,
+          bool with_second);
   // Wants to know what plans of request `number` would take by another
   // measurement. A plan that it does not fit keeps its price.
   void Price(const Tape& tape, int number, MeasuredProfile measured,
@@ -65,6 +66,7 @@ class Planning {
     PlanOptions options;
     Bytes margin{};
     std::optional<Bytes> room;
+    bool with_second = false;
     bool in_place = false;  // for the second plan
     // Plans to be priced; empty: one is to be made.
     std::vector<std::shared_ptr<const TapePlan>> plans;

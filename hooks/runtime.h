@@ -212,7 +212,8 @@ class Runtime final : public TapeListener {
   // The last step followed its plan, and was short of memory.
   void TightenPlans(SignatureBook* book);
   // The last step followed its plan, and was not.
-  void WidenPlans(SignatureBook* book);
+  void RefinePlans(SignatureBook* book);
+  void TakePlan(SignatureBook* book, std::shared_ptr<const TapePlan> plan);
   void Reprice(SignatureBook* book, const Planning::Made& made);
   void NoteStepTime(SignatureBook* book, bool evicted);
   void LearnStepTime(SignatureBook* book, double seconds) const;

@@ -34,10 +34,16 @@ constexpr int kSteadyPairs = 63;
 // memory.
 constexpr int kHeadroomPart = 32;
 
-bool IsFastest(const Plan& plan, const SignatureBook& book) {
-  return std::all_of(
-      book.candidates.begin(), book.candidates.end(),
-      [&](const Candidate& c) { return plan.time < c.plan->plan.time; });
+// Evaluations of the search that tests wait for.
+constexpr int64_t kTestEvaluations = 20'000;
+
+// A plan that takes the place of another has to pay for being laid out: by this
+// part of a step.
+bool IsWorth(const Plan& plan, const Candidate& other) {
+  constexpr double kGain = 0.02;
+  const Time gain = other.plan->plan.time - plan.time;
+  return gain >
+         kGain * std::max(other.plan->plan.time, other.times.Least() * 1e9);
 }
 
 }  // namespace
@@ -96,7 +102,7 @@ void Runtime::Learn() {
     if (was_pressed) {
       TightenPlans(&book);
     } else {
-      WidenPlans(&book);
+      RefinePlans(&book);
     }
   }
   if (overran_) TellFloor(&book);
@@ -139,23 +145,14 @@ void Runtime::Decide() {
 void Runtime::FetchPlans() {
   for (Planning::Made& made : planning_.TakeMade()) {
     SignatureBook* book = books_.Find(made.signature);
-    if (book == nullptr || book->request != made.request) continue;
+    if (book == nullptr) continue;
     if (made.priced != nullptr) {
       Reprice(book, made);
+    } else if (book->request != made.request) {
+      continue;  // out of date
     } else if (made.plan.ok()) {
-      const Plan& plan = (*made.plan)->plan;
-      if (made.request != book->made_by && !IsFastest(plan, *book)) continue;
-      if (std::exchange(book->made_by, made.request) != made.request) {
-        book->candidates.clear();
-      }
       book->plans = SignatureBook::Plans::kReady;
-      // Copies of bytes need no proof.
-      book->candidates.push_back(
-          {.plan = *std::move(made.plan),
-           .moves = Contains(plan, Action::Do::kOffload),
-           .proven = !Contains(plan, Action::Do::kRecompute)});
-      book->priced_at = 0;
-      ++report_.plans_made;
+      TakePlan(book, *std::move(made.plan));
     } else if (!book->candidates.empty()) {
       continue;  // those that there are stand
     } else if (absl::IsCancelled(made.plan.status())) {
@@ -164,6 +161,27 @@ void Runtime::FetchPlans() {
       book->RefusePlans(std::string(made.plan.status().message()));
     }
   }
+}
+
+// One that moves bytes takes the place of such a one, one that moves none of
+// the other.
+void Runtime::TakePlan(SignatureBook* book,
+                       std::shared_ptr<const TapePlan> plan) {
+  const Plan& made = plan->plan;
+  const bool moves = Contains(made, Action::Do::kOffload);
+  const auto old =
+      std::find_if(book->candidates.begin(), book->candidates.end(),
+                   [&](const Candidate& c) { return c.moves == moves; });
+  if (old != book->candidates.end()) {
+    if (!IsWorth(made, *old)) return;
+    book->candidates.erase(old);
+  }
+  // Copies of bytes need no proof.
+  const bool is_proven = !Contains(made, Action::Do::kRecompute);
+  book->candidates.push_back(
+      {.plan = std::move(plan), .moves = moves, .proven = is_proven});
+  book->priced_at = 0;
+  ++report_.plans_made;
 }
 
 void Runtime::Reprice(SignatureBook* book, const Planning::Made& made) {
@@ -280,8 +298,8 @@ bool Runtime::ChooseSteady(const std::shared_ptr<const TapePlan>& last) {
   if (book->plans == SignatureBook::Plans::kReady) {
     ++steady_pairs_;
     const Candidate* candidate = ChooseCandidate(book);
-    // While it shows whether it has to be tightened or widened: the next one is
-    // made of a recorded pair.
+    // While it shows whether it has to be tightened or is to be refined: the
+    // next one is made of a recorded pair.
     if (candidate != nullptr && candidate->proven && !candidate->unsteady &&
         book->short_steps == 0 && !book->is_due) {
       plan = candidate->plan;
@@ -403,13 +421,21 @@ Bytes Runtime::MarginFor(const SignatureBook& book) const {
 
 void Runtime::AskForPlan(SignatureBook* book) {
   book->margin = MarginFor(*book);
-  // Planning takes a core of the job: no more of it than pays soon.
-  const absl::Duration steps = absl::Nanoseconds(3 * watch_.step_nanoseconds());
+  // The search is near its best in 0.1 s. Planning takes a core of the job: no
+  // more of it than pays soon.
+  const absl::Duration step = absl::Nanoseconds(watch_.step_nanoseconds());
   PlanOptions options = {
       .budget = budget(),
-      .time_limit = std::clamp(steps, absl::Seconds(0.5), absl::Seconds(5)),
+      .time_limit =
+          book->is_due
+              ? std::clamp(3 * step, absl::Seconds(0.5), absl::Seconds(5))
+              : std::clamp(step, absl::Seconds(0.1), absl::Seconds(1)),
       .allow_offload = residency_.CanSpill(),
       .allow_recompute = settings_.recompute};
+  if (settings_.test_wait) {
+    options.time_limit = absl::Minutes(1);
+    options.evaluations = kTestEvaluations;
+  }
   if (settings_.test_plans) {
     options.solver = "random";
     // Another plan for every signature. Hashes are those of one process only.
@@ -424,9 +450,10 @@ void Runtime::AskForPlan(SignatureBook* book) {
   }
   // Those that there are stay until others are made.
   if (book->candidates.empty()) book->plans = SignatureBook::Plans::kAsked;
-  book->is_due = false;
   book->request =
-      planning_.Ask(*tape_, TakeProfile(*book), options, book->margin, room);
+      planning_.Ask(*tape_, TakeProfile(*book), options, book->margin, room,
+                    book->is_due || settings_.test_plans);
+  book->is_due = false;
 }
 
 }  // namespace ebbtide

@@ -88,20 +88,17 @@ void Runtime::TightenPlans(SignatureBook* book) {
   book->DiscardPlans();
 }
 
-// A plan may leave more than lies beside planned addresses once they serve.
-void Runtime::WidenPlans(SignatureBook* book) {
+// The first plan is made in little time, of two steps that were short of
+// memory.
+void Runtime::RefinePlans(SignatureBook* book) {
   const Candidate* candidate = Followed();
-  if (!Device::Get().is_async() || settings_.test_plans || book->is_wide ||
-      candidate == nullptr || !note_.is_settled ||
-      candidate->times.steps() < kTrial) {
+  if (settings_.test_plans || book->is_refined || candidate == nullptr ||
+      !note_.is_settled || candidate->times.steps() < kTrial) {
     return;
   }
-  book->is_wide = true;
-  const Bytes peak = candidate->plan->plan.peak;
-  const Bytes some{Count(budget()) / 100};
-  // A plan well below what it may take has no use for more.
-  book->is_due = peak > budget() - book->margin - some &&
-                 MarginFor(*book) < book->margin - some;
+  book->is_refined = true;
+  book->is_due = true;
+  book->priced_at = 0;  // what takes their place is compared by the same times
 }
 
 // What the device has done by now of what it was told.

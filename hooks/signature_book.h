@@ -63,10 +63,9 @@ struct SignatureBook {
   int request = 0;  // to the planning; what others gave is out of date
   std::vector<Candidate> candidates;
   std::string failure;
-  int made_by = 0;       // the request that they came of
-  Bytes margin{};        // that the last request left free of the budget
-  bool is_due = false;   // for plans that leave less
-  bool is_wide = false;  // none that leave less are of use
+  Bytes margin{};           // that the last request left free of the budget
+  bool is_due = false;      // for plans that are made with more time
+  bool is_refined = false;  // those were asked for
   // Steps as planned in which memory was short all the same, since it was last
   // planned for less, and how often that was.
   int short_steps = 0;
@@ -104,7 +103,7 @@ struct SignatureBook {
     plans = Plans::kNone;
     request = 0;
     is_due = false;
-    is_wide = false;
+    is_refined = false;
     candidates.clear();
     failure.clear();
   }
