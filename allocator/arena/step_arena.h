@@ -41,7 +41,7 @@ namespace ebbtide {
 class StepArena {
  public:
   enum class State { kRecording, kCounterfactual, kServing, kOff };
-  static constexpr int kCleanSteps = 3;
+  static constexpr int kCleanSteps = 2;
   static constexpr int kBadSteps = 4;  // three show whether they repeat
   // So many in a row; kForgiven steps as planned are a new begin.
   static constexpr int kMostRetreats = 3;

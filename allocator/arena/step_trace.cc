@@ -74,15 +74,15 @@ void StepTrace::OnFree(const void* block) {
 
 std::vector<StepRequest> StepTrace::Repeated() const {
   // The going on one has no say.
-  if (step_ < 3) return {};
-  const Step& before = At(step_ - 3);
+  if (step_ < 2) return {};
   Step step = At(step_ - 2);
-  if (!AskForTheSame(before, step) || !AskForTheSame(step, At(step_ - 1))) {
-    return {};
-  }
+  if (!AskForTheSame(step, At(step_ - 1))) return {};
   const auto count = static_cast<int64_t>(step.size());
+  const bool has_before = step_ > 2 && AskForTheSame(At(step_ - 3), step);
   for (size_t i = 0; i < step.size(); ++i) {
-    step[i].life = std::max(step[i].life, before[i].life);
+    if (has_before) {
+      step[i].life = std::max(step[i].life, At(step_ - 3)[i].life);
+    }
     if (step[i].life > count) step[i].life = StepRequest::kLong;
   }
   return step;

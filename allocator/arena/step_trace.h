@@ -39,9 +39,10 @@ class StepTrace {
   void OnFree(const void* block);
   void Clear() { *this = StepTrace(); }
 
-  // The last step but one, where it and its neighbours asked for the same;
-  // empty where they did not. A life is the longest of it and the one before;
-  // of one that is alive longer than a step nobody knows how long.
+  // The last step but one, where the last one asked for the same; empty where
+  // it did not. A life is the longest of it and of the one before, if that
+  // asked for the same, too; of one that is alive longer than a step nobody
+  // knows how long.
   std::vector<StepRequest> Repeated() const;
 
  private:

@@ -234,7 +234,7 @@ TEST_F(TorchCudaArenaFaultTest, AServedStepMakesTheCallsThatTheFileHas) {
 // From the step in which it takes its memory to where it has given it back.
 TEST_F(TorchCudaArenaFaultTest, WhicheverCallFailsNothingIsLostOrLeftBehind) {
   constexpr int kOutOfMemory = 2;
-  constexpr int kStepsBefore = 6;
+  constexpr int kStepsBefore = 4;
   const uint64_t before = Allocations();
   bool is_over = false;
   for (int64_t call = 0; !is_over; ++call) {
