@@ -143,7 +143,7 @@ void ArenaCudaAllocator::emptyCache(c10::MempoolId_t pool) {
   const int count = count_;
   for (int device = 0; device < count; ++device) {
     DeviceArena* const arena = ArenaOf(static_cast<DeviceIndex>(device));
-    if (arena != nullptr) arena->GiveBackFree();
+    if (arena != nullptr) arena->GiveBackFree(/*of_plan=*/true);
   }
 }
 

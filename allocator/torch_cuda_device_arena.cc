@@ -74,7 +74,7 @@ DeviceArena::Beside DeviceArena::FindBeside() const {
 }
 
 void DeviceArena::NoteBeside() {
-  GiveBackFree();
+  GiveBackFree(/*of_plan=*/false);
   const Beside beside = FindBeside();
   std::lock_guard lock(mutex_);
   beside_ = beside;
@@ -183,8 +183,8 @@ Bytes DeviceArena::GiveBack(Bytes wanted, bool of_plan) {
   return pages_.GiveBack(wanted, of_plan);
 }
 
-void DeviceArena::GiveBackFree() {
-  pages_.GiveBack(pages_.mapped(), /*of_plan=*/false);
+void DeviceArena::GiveBackFree(bool of_plan) {
+  pages_.GiveBack(pages_.mapped(), of_plan);
 }
 
 void DeviceArena::AllowPeer(c10::DeviceIndex device) {

@@ -92,8 +92,8 @@ class DeviceArena final : PageSystem, StreamOrder {
   bool FindsRoom(size_t size, c10::cuda::CUDAStream stream);
   // As PageArena's. Returns how many bytes were given back.
   Bytes GiveBack(Bytes wanted, bool of_plan);
-  // Gives back all free pages but the plan's.
-  void GiveBackFree();
+  // The same of all free pages.
+  void GiveBackFree(bool of_plan);
   // The device may use the memory of this one from now on.
   void AllowPeer(c10::DeviceIndex device);
 

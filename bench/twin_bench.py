@@ -104,6 +104,12 @@ ROWS = (
         steps=40,
         budget=MEASURED["llama.as-checkpoint"]["budget"],
     ),
+    # What its checkpointing has alive, and 2 %.
+    Row(
+        "llama.as-allocated",
+        steps=60,
+        budget=int(1.02 * MEASURED["llama.checkpoint"]["allocated"]),
+    ),
     Row("llama22.auto", steps=6, budget="auto"),
     Row("trainer.budget", steps=12, budget=MEASURED["trainer.budget"]["budget"]),
     Row("gpt-1b.half", steps=60, budget=GPT_HALF),

@@ -202,6 +202,17 @@ class TorchCudaArenaFaultTest : public TorchCudaArenaTest {
       c10::cuda::getStreamFromPool(false, kDevice);
 };
 
+TEST_F(TorchCudaArenaFaultTest, EmptyingTheCacheGivesPagesOfThePlanBack) {
+  StepUntilItServes();
+  held_.clear();
+  native::emptyCache();
+  EXPECT_EQ(Facts().pages.planned, Bytes{0});
+  const int64_t before = Facts().pages.counts.planned;
+  Step();
+  EXPECT_EQ(Facts().state, State::kServing);
+  EXPECT_GT(Facts().pages.counts.planned, before);
+}
+
 // What a served step asks of the device: the golden file has it.
 TEST_F(TorchCudaArenaFaultTest, AServedStepMakesTheCallsThatTheFileHas) {
   std::string text;

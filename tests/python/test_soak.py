@@ -10,7 +10,12 @@ def flat(zygote: Zygote, steps: int, folder: str) -> Outcome:
     counted = zygote.same("soak.steps_20", {"EBBTIDE_RECORD": "/dev/null"})
     persistent = counted.report["persistent"]
     budget = persistent + int(counted.report["peak_activations"] * 0.7)
-    env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_SPILL_DIR": folder}
+    # A thread that plans is none that stays.
+    env = {
+        "EBBTIDE_BUDGET": f"{budget}B",
+        "EBBTIDE_SPILL_DIR": folder,
+        "EBBTIDE_TEST_WAIT": "1",
+    }
     done = zygote.same(case, env, seconds=600)
     warm, end = done.work["warm"], done.work["end"]
     grown = abs(end["resident"] - warm["resident"])
