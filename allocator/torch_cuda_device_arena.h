@@ -60,8 +60,8 @@ class DeviceArena final : PageSystem, StreamOrder {
   static absl::StatusOr<std::unique_ptr<DeviceArena>> Make(const Parts& parts,
                                                            DevicePages pages);
 
-  // What the device has reserved beside the plan and free pages, and of that
-  // what is alive.
+  // `Beside` is the memory that the device has reserved beside the plan and
+  // free pages, and the part of it that is alive.
   struct Beside {
     Bytes reserved{};
     Bytes alive{};
@@ -92,7 +92,7 @@ class DeviceArena final : PageSystem, StreamOrder {
   bool FindsRoom(size_t size, c10::cuda::CUDAStream stream);
   // As PageArena's. Returns how many bytes were given back.
   Bytes GiveBack(Bytes wanted, bool of_plan);
-  // The same of all free pages.
+  // Gives all free pages back, the plan's only if `of_plan`.
   void GiveBackFree(bool of_plan);
   // The device may use the memory of this one from now on.
   void AllowPeer(c10::DeviceIndex device);

@@ -104,7 +104,7 @@ ROWS = (
         steps=40,
         budget=MEASURED["llama.as-checkpoint"]["budget"],
     ),
-    # What its checkpointing has alive, and 2 %.
+    # The budget is what its checkpointing has alive, and 2 %.
     Row(
         "llama.as-allocated",
         steps=60,

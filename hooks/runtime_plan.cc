@@ -163,8 +163,8 @@ void Runtime::FetchPlans() {
   }
 }
 
-// One that moves bytes takes the place of such a one, one that moves none of
-// the other.
+// A plan takes the place of the candidate of its kind: that moves bytes, or
+// that moves none.
 void Runtime::TakePlan(SignatureBook* book,
                        std::shared_ptr<const TapePlan> plan) {
   const Plan& made = plan->plan;
@@ -448,7 +448,7 @@ void Runtime::AskForPlan(SignatureBook* book) {
     room = budget() - LeastMargin() -
            Device::Get().WasteBeside(device_).value_or(Bytes{});
   }
-  // Those that there are stay until others are made.
+  // The candidates are followed until others are made.
   if (book->candidates.empty()) book->plans = SignatureBook::Plans::kAsked;
   book->request =
       planning_.Ask(*tape_, TakeProfile(*book), options, book->margin, room,

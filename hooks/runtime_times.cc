@@ -55,8 +55,7 @@ bool Runtime::WasPressed() {
 }
 
 // A device runs short before live bytes come to the budget, because of parts of
-// pages and of segments. Steps alone show by how much: where all of it is taken
-// no waste is left to measure. A plan that keeps its time all the same is good
+// pages and of segments. A plan that keeps its time all the same is good
 // enough.
 void Runtime::TightenPlans(SignatureBook* book) {
   constexpr int kMost = 6;
@@ -73,7 +72,7 @@ void Runtime::TightenPlans(SignatureBook* book) {
   book->short_steps = 0;
   const Bytes peak = candidate->plan->plan.peak;
   const Bytes least{Count(budget()) / kLeastGain};
-  // What lies beside planned addresses is known once they serve.
+  // More may lie beside planned addresses, once they serve, than was known.
   if (MarginFor(*book) > book->margin + least) {
     book->DiscardPlans();
     return;

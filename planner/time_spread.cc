@@ -38,7 +38,7 @@ void PoolGroup(const std::vector<TimedOp*>& group) {
   }
 }
 
-// The ops of a key that were measured in few steps.
+// `group` has the ops of a key that were measured in few steps.
 void LeaveOutWaits(const std::vector<TimedOp*>& group) {
   std::vector<Time> times;
   for (const TimedOp* op : group) times.push_back(op->time);
@@ -78,16 +78,16 @@ TimeSpread TimeSamples::Spread() const {
 
 void PoolTimes(std::vector<TimedOp>* ops) {
   std::map<uint64_t, std::vector<TimedOp*>> known;
-  std::map<uint64_t, std::vector<TimedOp*>> new_ones;
+  std::map<uint64_t, std::vector<TimedOp*>> fresh;
   for (TimedOp& op : *ops) {
     const int steps = op.spread.steps;
-    if (steps > 0)
-      (steps < kLeastSteps ? new_ones : known)[op.key].push_back(&op);
+    if (steps == 0) continue;
+    (steps < kLeastSteps ? fresh : known)[op.key].push_back(&op);
   }
   for (const auto& [key, group] : known) {
     if (group.size() > 1) PoolGroup(group);
   }
-  for (const auto& [key, group] : new_ones) LeaveOutWaits(group);
+  for (const auto& [key, group] : fresh) LeaveOutWaits(group);
 }
 
 }  // namespace ebbtide

@@ -44,6 +44,10 @@ struct TimedOp {
   TimeSpread spread;
 };
 
+// An op of the first steps that takes more than this times the median of its
+// kind has waited for memory.
+inline constexpr double kWaited = 1.5;
+
 // Identical layers do the same work, so what each of them took tells of all.
 // Among ops of one key, those whose time is no further from the median time of
 // the key than its own spread, or the median spread of the key, get that median
@@ -52,7 +56,6 @@ struct TimedOp {
 // An op that was measured less than three times gets the median time of its key
 // where it took more than kWaited times that, and is left alone otherwise: in
 // the first steps ops wait for memory.
-inline constexpr double kWaited = 1.5;
 void PoolTimes(std::vector<TimedOp>* ops);
 
 }  // namespace ebbtide

@@ -82,9 +82,9 @@ class PageArena final : PlanBacking {
   // Reserves addresses of so many bytes; once, before all else.
   absl::Status Reserve(Bytes size);
 
-  // Who asks for a block. Blocks that outlive steps lie apart, those of
-  // kOutside (parameters, optimizer state) apart from those of kBackward
-  // (gradients).
+  // `By` is the part of a step that asks for a block. Blocks that outlive steps
+  // lie apart, those of kOutside (parameters, optimizer state) apart from those
+  // of kBackward (gradients).
   enum class By { kForward, kBackward, kOutside };
 
   // A block of at least `size` bytes (positive) for work on the stream; nullptr
