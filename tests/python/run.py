@@ -35,5 +35,11 @@ def job(name: str, *arguments: str) -> list[str]:
     return harness.job_command(name, ["--size", "small", *arguments])
 
 
+# A busy machine may measure a plan as slower than no plan, in any managed job.
+DROPPED = "the plan was slower than evicting on demand, and is dropped"
+
+
 def our_lines(standard_error: str) -> list[str]:
-    return [line for line in standard_error.splitlines() if "ebbtide" in line]
+    """Ebbtide's lines, without the one that depends on how busy the machine is."""
+    lines = standard_error.splitlines()
+    return [line for line in lines if "ebbtide" in line and DROPPED not in line]
