@@ -112,9 +112,9 @@ void AddPlan(const Explanation& e, std::string* text) {
   }
   Line(text,
        "\nplan (%s): %s: time %.3f ms, of which the compute waits %.3f "
-       "ms, peak %s; %.3f ms outside of it",
+       "ms for copies and %.3f ms for the host, peak %s; %.3f ms outside of it",
        e.plan_source, plan.solver, plan.time / 1e6, e.stall / 1e6,
-       FormatSize(plan.peak), e.tail_time / 1e6);
+       e.starved / 1e6, FormatSize(plan.peak), e.tail_time / 1e6);
   for (size_t i = 0; i < e.decisions.size(); ++i) {
     const Decision& d = e.decisions[i];
     Line(text, "%12s  %-11s  %s: %s", FormatSize(d.bytes), FateName(d.fate),

@@ -147,7 +147,7 @@ void PrintRecommendation(Time unmanaged, const CurvePoint& best) {
 
 absl::Status Answer(WatchedRun run, const std::string& name) {
   Profile& profile = run.profile;
-  const Time unmanaged = BaseTime(profile) + profile.tail_time;
+  const Time unmanaged = UnmanagedTime(profile) + profile.tail_time;
   std::printf(
       "%s: %d steps watched%s; %d ops and %d backward ops, %.1f ms a "
       "step, peak %s\n",

@@ -52,6 +52,7 @@ struct Op {
   std::vector<int> outputs;  // values produced
   Time time = 0;             // what it takes at least
   TimeSpread spread;
+  Time host_time = 0;  // what issuing it takes a host that queues work
   // Peak of everything that is not a saved value while it runs in forward,
   // including its workspace and its unsaved outputs.
   Bytes other{};
@@ -66,8 +67,9 @@ struct Stage {
   std::vector<int> needs;  // values unpacked, in that order
   Time time = 0;           // as an op's
   TimeSpread spread;
-  Bytes before{};  // other bytes when it begins; what recomputes add to
-  Bytes during{};  // peak of other bytes while it runs; at least `before`
+  Time host_time = 0;  // as an op's
+  Bytes before{};      // other bytes when it begins; what recomputes add to
+  Bytes during{};      // peak of other bytes while it runs; at least `before`
 };
 
 // Where and when a profile was measured, for people; empty where nobody knows.
@@ -103,16 +105,19 @@ struct Profile {
 absl::Status CheckProfile(const Profile& profile);
 
 // Text form: {"kind":"profile","version":1,...}; reads what it writes, bit for
-// bit. Spreads and the profile's origin may be missing. `origin` names the file
-// in errors.
+// bit. Spreads, host times and the profile's origin may be missing. `origin`
+// names the file in errors.
 std::string ProfileToJson(const Profile& profile);
 absl::StatusOr<Profile> ProfileFromJson(absl::string_view text,
                                         absl::string_view origin);
 
 // Most live bytes of a step that keeps every saved value until its last need.
 Bytes UnmanagedPeak(const Profile& profile);
-// Sum of times of all ops and stages: the step without any overhead.
+// Sum of times of all ops and stages: the step without any overhead, on a
+// device that never waits for the host.
 Time BaseTime(const Profile& profile);
+// The same with a host that issues them one by one.
+Time UnmanagedTime(const Profile& profile);
 
 }  // namespace ebbtide
 

@@ -40,6 +40,17 @@ void AddSpread(const TimeSpread& spread, Json* json) {
                        {"most", spread.most}};
 }
 
+// Missing where the host is the device.
+void ReadHostTime(JsonReader& reader, const Json& json, Time* time) {
+  if (reader.Has(json, "host_time")) {
+    reader.Number(json, "host_time", 0, time);
+  }
+}
+
+void AddHostTime(Time time, Json* json) {
+  if (time > 0) (*json)["host_time"] = time;
+}
+
 void ReadOrigin(JsonReader& reader, const Json& json, Origin* origin) {
   if (!reader.Has(json, "measured")) return;
   reader.Object(json, "measured", [&](const Json& member) {
@@ -80,12 +91,13 @@ Value ReadValue(JsonReader& reader, const Json& json, int64_t ops) {
 Op ReadOp(JsonReader& reader, const Json& json, int64_t values) {
   Op op;
   reader.Members(json, {"name", "inputs", "outputs", "time", "other", "scratch",
-                        "replayable", "spread"});
+                        "replayable", "spread", "host_time"});
   reader.String(json, "name", &op.name);
   reader.Ints(json, "inputs", 0, values - 1, &op.inputs);
   reader.Ints(json, "outputs", 0, values - 1, &op.outputs);
   reader.Number(json, "time", 0, &op.time);
   ReadSpread(reader, json, &op.spread);
+  ReadHostTime(reader, json, &op.host_time);
   ReadBytes(reader, json, "other", &op.other);
   ReadBytes(reader, json, "scratch", &op.scratch);
   reader.Bool(json, "replayable", &op.replayable);
@@ -94,11 +106,13 @@ Op ReadOp(JsonReader& reader, const Json& json, int64_t values) {
 
 Stage ReadStage(JsonReader& reader, const Json& json, int64_t values) {
   Stage stage;
-  reader.Members(json, {"name", "needs", "time", "before", "during", "spread"});
+  reader.Members(json, {"name", "needs", "time", "before", "during", "spread",
+                        "host_time"});
   reader.String(json, "name", &stage.name);
   reader.Ints(json, "needs", 0, values - 1, &stage.needs);
   reader.Number(json, "time", 0, &stage.time);
   ReadSpread(reader, json, &stage.spread);
+  ReadHostTime(reader, json, &stage.host_time);
   ReadBytes(reader, json, "before", &stage.before);
   ReadBytes(reader, json, "during", &stage.during);
   return stage;
@@ -166,6 +180,7 @@ std::string ProfileToJson(const Profile& profile) {
                    {"scratch", Count(op.scratch)},
                    {"replayable", op.replayable}});
     AddSpread(op.spread, &ops.back());
+    AddHostTime(op.host_time, &ops.back());
   }
   Json stages = Json::array();
   for (const Stage& stage : profile.stages) {
@@ -175,6 +190,7 @@ std::string ProfileToJson(const Profile& profile) {
                       {"before", Count(stage.before)},
                       {"during", Count(stage.during)}});
     AddSpread(stage.spread, &stages.back());
+    AddHostTime(stage.host_time, &stages.back());
   }
   Json json = {{"kind", "profile"},
                {"version", kVersion},

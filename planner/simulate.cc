@@ -129,6 +129,14 @@ class Simulator {
     clock_ = time;
   }
 
+  // Runs an op or a stage whose inputs and memory are there.
+  template <class Part>
+  void Run(const Part& part) {
+    host_clock_ += part.host_time;
+    result_.starved += std::max(0.0, host_clock_ - clock_);
+    clock_ = std::max(clock_, host_clock_) + part.time;
+  }
+
   void Drain() {
     while (!leaving_.empty() && leaving_.front().end <= clock_ &&
            (planned_.empty() || planned_[leaving_.front().offload] <= next_)) {
@@ -177,7 +185,7 @@ class Simulator {
       states_[v] = {saved ? Where::kDevice : Where::kScript, clock_};
     }
     resident_ += made;
-    clock_ += op.time;
+    Run(op);
     EndInstant();
     return absl::OkStatus();
   }
@@ -188,7 +196,7 @@ class Simulator {
     const Stage& stage = profile_.stages[t];
     if (auto s = Await(stage.needs); !s.ok()) return s;
     if (auto s = Occupy(stage.during); !s.ok()) return s;
-    clock_ += stage.time;
+    Run(stage);
     EndInstant();
     return absl::OkStatus();
   }
@@ -209,7 +217,7 @@ class Simulator {
       states_[v] = {Where::kDevice, clock_};
     }
     resident_ += made;
-    clock_ += op.time;
+    Run(op);
     return absl::OkStatus();
   }
 
@@ -311,7 +319,8 @@ class Simulator {
   int next_ = 0;                            // instant to come
   int actions_ = 0;                         // begun
   Time clock_ = 0;
-  Time d2h_ = 0;  // end of the last copy of the lane
+  Time host_clock_ = 0;  // all actions so far are issued
+  Time d2h_ = 0;         // end of the last copy of the lane
   Time h2d_ = 0;
   Bytes resident_{};
   std::deque<Leaving> leaving_;  // running offloads

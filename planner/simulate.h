@@ -1,9 +1,10 @@
-// What a graph plan costs: an event simulator with three lanes (compute, D2H,
-// H2D), whole-tensor frees and the memory model of planner/profile.h.
+// What a graph plan costs: an event simulator with four lanes (host, compute,
+// D2H, H2D), whole-tensor frees and the memory model of planner/profile.h.
 //
 // Actions are issued in order on the compute lane's clock.
 // - forward, backward, recompute: start when the clock, the restores of what
-//   they read and the memory allow; the clock moves to their end.
+//   they read, the memory and the host allow, which issues them one by one from
+//   time 0 on and waits for nothing; the clock moves to their end.
 // - free: at the clock, takes no time.
 // - offload: the copy starts when the clock, the lane and a restore of the same
 //   value allow; the bytes leave at its end. Copies of a lane are in order.
@@ -26,8 +27,9 @@
 namespace ebbtide {
 
 struct Simulation {
-  Time time = 0;   // the clock after the last action
-  Time stall = 0;  // part of it that the compute lane waited
+  Time time = 0;     // the clock after the last action
+  Time stall = 0;    // part of it that the compute lane waited for copies
+  Time starved = 0;  // part of it that the compute lane waited for the host
   Bytes peak{};
   int peak_instant = 0;
   // The first action during which it is reached; their number: in the tail.

@@ -282,6 +282,7 @@ class Checker {
 
   absl::StatusOr<Verdict> CheckTimes() {
     Time clock = 0;
+    Time issued = 0;
     for (int k = 0; k < Size(); ++k) {
       const Action& a = actions_[k];
       if (a.what == Do::kFree) {
@@ -299,13 +300,23 @@ class Checker {
       Arrive(k);
       if (auto s = Fit(k, Beside(k), &clock); !s.ok()) return s;
       if (a.what == Do::kRestore) StartRestore(k, clock);
-      if (a.what == Do::kForward || a.what == Do::kRecompute) {
-        clock += p_.ops[a.index].time;
-      }
-      if (a.what == Do::kBackward) clock += p_.stages[a.index].time;
+      issued += HostTime(a);
+      clock = std::max(clock, issued) + DeviceTime(a);
     }
     if (auto s = Fit(Size(), p_.tail, &clock); !s.ok()) return s;
     return Verdict{.time = clock, .peak = peak_};
+  }
+
+  Time HostTime(const Action& a) const {
+    if (a.what == Do::kBackward) return p_.stages[a.index].host_time;
+    const bool runs = a.what == Do::kForward || a.what == Do::kRecompute;
+    return runs ? p_.ops[a.index].host_time : 0;
+  }
+
+  Time DeviceTime(const Action& a) const {
+    if (a.what == Do::kBackward) return p_.stages[a.index].time;
+    const bool runs = a.what == Do::kForward || a.what == Do::kRecompute;
+    return runs ? p_.ops[a.index].time : 0;
   }
 
   absl::Status StartOffload(int k, Time clock) {

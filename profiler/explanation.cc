@@ -140,6 +140,7 @@ absl::Status ExplainStep(const Profile& profile, const ExplainOptions& options,
   const auto simulation = Simulate(profile, plan.actions, kNoBudget);
   if (!simulation.ok()) return simulation.status();
   explanation->stall = simulation->stall;
+  explanation->starved = simulation->starved;
   if (!explanation->peak) {
     auto peak = PlannedPeak(profile, plan, *simulation, options.most);
     if (!peak.ok()) return peak.status();

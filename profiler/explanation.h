@@ -80,7 +80,8 @@ struct Explanation {
   // there is no profile, and nothing that needs one.
   std::string plan_source;
   Plan plan;
-  Time stall = 0;      // part of its time that the compute waits
+  Time stall = 0;      // part of its time that the compute waits for copies
+  Time starved = 0;    // and for the host
   Time tail_time = 0;  // of the step, beside the plan's
   std::optional<PeakOfStep> peak;
   std::vector<Decision> decisions;
@@ -126,7 +127,7 @@ absl::StatusOr<Explanation> ExplainRun(const TraceSource& source,
 //               peak_step, live_by_kind, step_time (their median), state,
 //               reason, evictions [{name, drops, dropped, spills, spilled}]
 //   plan        source, solver, feasible, budget, least_budget, time,
-//               tail_time, stall, peak
+//               tail_time, stall, starved, peak
 //   peak        source, bytes, instant, other, count, largest [{name, bytes,
 //               kind, done}]
 //   floor       without_spilling, with_spilling: {known, known_for, proven,

@@ -72,6 +72,7 @@ Json PlanToJson(const Explanation& e) {
           {"time", e.plan.time},
           {"tail_time", e.tail_time},
           {"stall", e.stall},
+          {"starved", e.starved},
           {"peak", Count(e.plan.peak)}};
 }
 

@@ -68,6 +68,18 @@ TEST(ProfileTest, SpreadsAndTheOriginReadBackAndMayBeMissing) {
   EXPECT_EQ(ProfileToJson(*back), ProfileToJson(p));
 }
 
+TEST(ProfileTest, HostTimesReadBackAndMayBeMissing) {
+  Profile p = ThreeOps();
+  EXPECT_EQ(ProfileToJson(p).find("host_time"), std::string::npos);
+  p.ops[1].host_time = 0.1;
+  p.stages[2].host_time = 7;
+  const auto back = ProfileFromJson(ProfileToJson(p), "step.json");
+  ASSERT_EQ(back.status(), absl::OkStatus());
+  EXPECT_EQ(back->ops[0].host_time, 0);
+  EXPECT_EQ(back->ops[1].host_time, 0.1);
+  EXPECT_EQ(back->stages[2].host_time, 7);
+}
+
 TEST(ProfileTest, EveryTruncatedTextIsRefused) {
   const std::string text = ProfileToJson(ThreeOps());
   for (size_t n = 0; n < text.size(); ++n) {
@@ -182,6 +194,27 @@ TEST(ProfileTest, UnmanagedPeakHoldsSavedValuesUntilTheirLastStage) {
   p.values[2].released = 6;
   EXPECT_EQ(UnmanagedPeak(p), Bytes{14 + 2});
   EXPECT_EQ(BaseTime(p), 90);
+}
+
+TEST(ProfileTest, AnUnmanagedStepTakesAsLongAsTheSlowerOfHostAndDevice) {
+  Profile p = ThreeOps();
+  EXPECT_EQ(UnmanagedTime(p), BaseTime(p));
+  for (Op& op : p.ops) op.host_time = 5;
+  // The device waits for the first op alone: later ones are issued in time.
+  EXPECT_EQ(UnmanagedTime(p), 95);
+  p.stages.back().host_time = 100;
+  EXPECT_EQ(UnmanagedTime(p), 15 + 100 + p.stages.back().time);
+}
+
+TEST(ProfileTest, HostTimesAreCheckedAndCountInTheSum) {
+  Profile p = ThreeOps();
+  p.ops[2].host_time = -1;
+  EXPECT_THAT(std::string(CheckProfile(p).message()),
+              HasSubstr("ops[2].host_time: expected a time"));
+  p.ops[2].host_time = 0;
+  p.stages[1].host_time = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(std::string(CheckProfile(p).message()),
+              HasSubstr("stages[1].host_time: expected a time"));
 }
 
 }  // namespace

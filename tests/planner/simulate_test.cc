@@ -28,6 +28,31 @@ TEST(SimulateTest, KeepingAllTakesTheBaseTimeAndTheUnmanagedPeak) {
                                 Bytes{13}, Bytes{5}, Bytes{3}}));
 }
 
+TEST(SimulateTest, TheComputeWaitsForASlowHost) {
+  Profile p = ThreeOps();
+  for (Op& op : p.ops) op.host_time = 25;
+  for (Stage& stage : p.stages) stage.host_time = 1;
+  const auto keep = Simulate(p, kKeep, kPlenty);
+  ASSERT_EQ(keep.status(), absl::OkStatus());
+  EXPECT_EQ(keep->time, UnmanagedTime(p));
+  EXPECT_EQ(keep->starved, UnmanagedTime(p) - BaseTime(p));
+  EXPECT_EQ(keep->stall, 0);
+  // The host issues a recomputed op once more, while the device is behind.
+  const auto recompute = Simulate(p, kRebuild, kPlenty);
+  ASSERT_EQ(recompute.status(), absl::OkStatus());
+  EXPECT_GT(recompute->time, keep->time);
+}
+
+TEST(SimulateTest, AHostThatIsAheadCostsItsFirstOpAlone) {
+  Profile p = ThreeOps();
+  for (Op& op : p.ops) op.host_time = 1;
+  for (Stage& stage : p.stages) stage.host_time = 1;
+  const auto simulation = Simulate(p, kRebuild, kPlenty);
+  ASSERT_EQ(simulation.status(), absl::OkStatus());
+  EXPECT_EQ(simulation->starved, 1);
+  EXPECT_EQ(simulation->time, 101);
+}
+
 TEST(SimulateTest, ARecomputeTakesItsTimeAndItsScratch) {
   const auto simulation = Simulate(ThreeOps(), kRebuild, kPlenty);
   ASSERT_EQ(simulation.status(), absl::OkStatus());

@@ -26,14 +26,18 @@ TEST(ValidateTest, AgreesWithTheSimulator) {
   Profile p = ThreeOps();
   p.d2h = 0.7;
   p.h2d = 0.3;
-  for (const auto& actions : {kKeep, kRebuild, kMove}) {
-    for (int budget = 1; budget < 20; ++budget) {
-      const auto simulation = Simulate(p, actions, Bytes{budget});
-      const auto verdict = Validate(p, actions, Bytes{budget});
-      ASSERT_EQ(simulation.ok(), verdict.ok()) << budget;
-      if (!verdict.ok()) continue;
-      EXPECT_EQ(simulation->time, verdict->time);
-      EXPECT_EQ(simulation->peak, verdict->peak);
+  for (const int host_time : {0, 7, 25}) {
+    for (Op& op : p.ops) op.host_time = host_time;
+    p.stages[1].host_time = host_time;
+    for (const auto& actions : {kKeep, kRebuild, kMove}) {
+      for (int budget = 1; budget < 20; ++budget) {
+        const auto simulation = Simulate(p, actions, Bytes{budget});
+        const auto verdict = Validate(p, actions, Bytes{budget});
+        ASSERT_EQ(simulation.ok(), verdict.ok()) << budget;
+        if (!verdict.ok()) continue;
+        EXPECT_EQ(simulation->time, verdict->time);
+        EXPECT_EQ(simulation->peak, verdict->peak);
+      }
     }
   }
 }
