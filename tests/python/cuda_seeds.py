@@ -1,8 +1,8 @@
 """Random programs on the simulated device, with and without ebbtide.
 
-    python tests/python/cuda_seeds.py SEED...
+    python tests/python/cuda_seeds.py PROGRAM SEED...
 
-A seed decides on a program (programs/cuda_random.py), how it is managed, within
+A seed decides on a program (of programs/PROGRAM.py), how it is managed, within
 which budget, and in what order the device runs what is queued. Prints what was
 done; fails where a run differs from the same program unmanaged, hangs, or leaves
 anything behind.
@@ -47,14 +47,21 @@ KINDS: dict[str, tuple[dict[str, str], tuple[float, float]]] = {
     ),
 }
 
+# The kinds that each program is managed as, and the share where it is the program's.
+PROGRAMS: dict[str, tuple[list[str], tuple[float, float] | None]] = {
+    "cuda_random": ([*KINDS], None),
+    # Nearly all that can be recomputed is, so that what has changed is among it.
+    "cuda_alike": (
+        [*["recomputes", "planned recomputes", "plans"] * 3, "copies"],
+        (0.0, 0.3),
+    ),
+}
+
 Totals = collections.Counter[str]
 
 
-def zygote() -> Zygote:
-    return Zygote(
-        "programs.cuda_random",
-        environment=simulator.ENVIRONMENT,
-    )
+def zygote(program: str = "cuda_random") -> Zygote:
+    return Zygote(f"programs.{program}", environment=simulator.ENVIRONMENT)
 
 
 @dataclasses.dataclass
@@ -66,10 +73,12 @@ class Setting:
     environment: dict[str, str]
 
     @classmethod
-    def of(cls, seed: int) -> "Setting":
+    def of(cls, seed: int, program: str = "cuda_random") -> "Setting":
         draw = random.Random(f"setting {seed}")
-        kind = draw.choice([*KINDS])
+        kinds, share = PROGRAMS[program]
+        kind = draw.choice(kinds)
         variables, (least, most) = KINDS[kind]
+        least, most = share or (least, most)
         environment = {
             **variables,
             "EBBTIDE_MIN_BYTES": draw.choice(("4KiB", "64KiB")),
@@ -112,11 +121,13 @@ def check_ended(done: Outcome, where: str) -> None:
     assert not any(done.work["grown"].values()), (where, done.work)
 
 
-def run(process: Zygote, seed: int, totals: Totals) -> None:
+def run(
+    process: Zygote, seed: int, totals: Totals, program: str = "cuda_random"
+) -> Outcome:
     """The program of the seed, unmanaged and as the seed manages it."""
-    case = f"cuda_random.seed_{seed}"
-    setting = Setting.of(seed)
-    where = f"python tests/python/cuda_seeds.py {seed}  # {setting}"
+    case = f"{program}.seed_{seed}"
+    setting = Setting.of(seed, program)
+    where = f"python tests/python/cuda_seeds.py {program} {seed}  # {setting}"
     plain = process.run(case, seconds=SECONDS)
     assert plain.exit == 0, (where, plain.exit, plain.errors)
     assert plain.notes, where
@@ -148,6 +159,7 @@ def run(process: Zygote, seed: int, totals: Totals) -> None:
     assert done.work["memory"]["reserved"] <= budget, (where, done.work)
     assert done.report["mismatches"] == 0, (where, done.lines)
     count(totals, setting, done)
+    return done
 
 
 def count(totals: Totals, setting: Setting, done: Outcome) -> None:
@@ -164,10 +176,11 @@ def count(totals: Totals, setting: Setting, done: Outcome) -> None:
 
 def main() -> int:
     totals: Totals = collections.Counter()
-    with zygote() as process:
-        for seed in map(int, sys.argv[1:]):
-            print(seed, Setting.of(seed), flush=True)
-            run(process, seed, totals)
+    program = sys.argv[1]
+    with zygote(program) as process:
+        for seed in map(int, sys.argv[2:]):
+            print(seed, Setting.of(seed, program), flush=True)
+            run(process, seed, totals, program)
     print(dict(totals))
     return 0
 

@@ -89,7 +89,7 @@ class Network(layers.Network):
 class Loop(training.Loop):
     device = "cuda"
     lengths = range(5, 8)
-    batches = (16,)
+    batches: tuple[int, ...] = (16,)
 
     def __init__(self, seed: int) -> None:
         self.read_later: list[tuple[int, list[object]]] = []
@@ -98,7 +98,7 @@ class Loop(training.Loop):
         # Whether the host looks at each result, or at all of them at the end.
         self.patient = self.draw.random() < 0.6
 
-    def make_network(self) -> Network:
+    def make_network(self) -> layers.Network:
         return Network(self.draw, self.noise)
 
     def generator_state(self) -> Tensor:
@@ -167,11 +167,11 @@ def left() -> dict[str, int]:
     }
 
 
-def run(t: Trial, seed: int) -> None:
+def run(t: Trial, seed: int, make: Callable[[int], Loop] = Loop) -> None:
     schedule()
     torch.zeros(1, device="cuda")
     exact.watch_blocks()
-    loop = Loop(seed)
+    loop = make(seed)
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     loop.run()
