@@ -1,5 +1,5 @@
 """Prints, as JSON, what a small GPT copies in its first step, and the CUDA calls of its
-last step of each state."""
+last step of each state. LAYERS is the number of its layers, 8 without."""
 
 import json
 import os
@@ -34,7 +34,8 @@ def state() -> Counter[str]:
 
 
 def main() -> None:
-    task = gpu_models.gpt(gpu_models.GptShape(8, 128, 4, 512, 8, 256))
+    layers = int(os.environ.get("LAYERS", "8"))
+    task = gpu_models.gpt(gpu_models.GptShape(layers, 128, 4, 512, 8, 256))
     optimizer = torch.optim.AdamW(task.model.parameters(), lr=1e-4)
     last: dict[str, Counter[str]] = {}
     copied = 0
