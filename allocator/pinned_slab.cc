@@ -106,6 +106,7 @@ struct PinnedSlab::Core : std::enable_shared_from_this<Core> {
   void RequestAhead(int64_t used);
   void Loop();
   std::optional<size_t> NextAhead() const;
+  bool IsGoingAhead();
   void Stop();
   bool UnregisterAll();
 
@@ -204,6 +205,13 @@ std::optional<size_t> PinnedSlab::Core::NextAhead() const {
   return absent - chunks.begin();
 }
 
+bool PinnedSlab::Core::IsGoingAhead() {
+  std::lock_guard lock(mutex);
+  const auto end = chunks.begin() + std::min(wanted, chunks.size());
+  return running &&
+         (NextAhead() || std::find(chunks.begin(), end, Chunk::kInWork) != end);
+}
+
 void PinnedSlab::Core::Loop() {
   // For good: going back to a device that the program does not use would give
   // that one a context. A failure shows again in Make.
@@ -293,6 +301,12 @@ absl::StatusOr<Extent> PinnedSlab::Take(Bytes size) {
 }
 
 void PinnedSlab::Give(Extent extent) { extents_.Give(extent); }
+
+bool PinnedSlab::Prepare(Bytes size) {
+  const int64_t ahead = Count(core_->options.ahead);
+  core_->RequestAhead(std::max<int64_t>(Count(size) - ahead, 0));
+  return !core_->IsGoingAhead();
+}
 
 Bytes PinnedSlab::Largest() const {
   const int64_t largest = Count(extents_.Largest());

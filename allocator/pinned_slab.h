@@ -86,6 +86,9 @@ class PinnedSlab {
   absl::StatusOr<Extent> Take(Bytes size);
   // Gives back what Take returned; no copy that touches it may be running.
   void Give(Extent extent);
+  // Has the thread make the first `size` bytes, as far as the limit goes. True
+  // once they are made, or where the thread makes no more.
+  bool Prepare(Bytes size);
 
   // The byte at that offset; of an extent, the first of so many.
   char* At(int64_t offset) const { return base_ + offset; }

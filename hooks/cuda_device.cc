@@ -109,6 +109,14 @@ std::optional<Bytes> CudaDevice::WasteBeside(int index) const {
   return CudaAllocator::WasteBeside(static_cast<c10::DeviceIndex>(index));
 }
 
+std::optional<Bytes> CudaDevice::ReservedAsPlanned(int index) const {
+  if (!IsUsed()) return std::nullopt;
+  const auto facts =
+      CudaAllocator::ArenaOf(static_cast<c10::DeviceIndex>(index));
+  if (!facts || facts->state != StepArena::State::kServing) return std::nullopt;
+  return facts->pages.planned + facts->beside;
+}
+
 Device::Room CudaDevice::RoomOf(int index) const {
   const auto device = static_cast<c10::DeviceIndex>(index);
   const auto [free, total] =

@@ -43,6 +43,7 @@ class CudaDevice final : public Device {
   c10::Storage Allocate(size_t bytes, int index) override;
   int ExchangeFill(int byte) override;
   std::optional<Bytes> WasteBeside(int index) const override;
+  std::optional<Bytes> ReservedAsPlanned(int index) const override;
   bool IsReclaimable(const c10::Storage& storage) const override;
   void SeeFree(const c10::Storage& storage) override;
 

@@ -49,6 +49,9 @@ class CudaTier final : public HostTier {
   CopyRates WriteRates() const override { return RatesOf(CopyWay::kOut); }
   CopyRates ReadRates() const override { return RatesOf(CopyWay::kBack); }
   TierRoom room() const override;
+  bool Prepare(Bytes bytes) override {
+    return slab_ == nullptr || slab_->Prepare(bytes);
+  }
   Bytes in_flight() const override { return leaving_; }
 
  private:

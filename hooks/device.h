@@ -131,6 +131,11 @@ class Device {
   virtual std::optional<Bytes> WasteBeside(int /*index*/) const {
     return std::nullopt;
   }
+  // Bytes reserved for planned addresses and beside them; nullopt while no
+  // planned addresses serve.
+  virtual std::optional<Bytes> ReservedAsPlanned(int /*index*/) const {
+    return std::nullopt;
+  }
 
   int count() const { return static_cast<int>(ledgers_.size()); }
   // What is alive, by kind; its budget is the device's.

@@ -108,6 +108,9 @@ class HostTier {
   double WriteBandwidth() const { return WriteRates().planned; }
   double ReadBandwidth() const { return ReadRates().planned; }
   virtual TierRoom room() const = 0;
+  // Makes memory for so many bytes ready, beside the job. True once it is, or
+  // where it can only be made when it is used.
+  virtual bool Prepare(Bytes /*bytes*/) { return true; }
   // Of copies: bytes that are still counted on the device but will go.
   virtual Bytes in_flight() const = 0;
 

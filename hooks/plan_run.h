@@ -28,6 +28,7 @@ struct TapePlan {
   Plan plan;
   Simulation simulation;         // from when it was made
   Time base{};                   // what its pair takes with nothing evicted
+  Bytes offloaded{};             // by all copies out
   std::vector<uint64_t> hashes;  // after op i
   std::vector<std::vector<Step>> after_op;  // between op i and the next
   std::vector<std::vector<Step>> before_stage;

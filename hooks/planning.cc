@@ -50,6 +50,11 @@ absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
   auto solved = std::make_shared<TapePlan>(request.bound);
   solved->plan = *std::move(plan);
   solved->simulation = *std::move(simulation);
+  for (const Action& action : solved->plan.actions) {
+    if (action.what == Action::Do::kOffload) {
+      solved->offloaded += profile.values[action.index].bytes;
+    }
+  }
   DistributeActions(request.measured, solved.get());
   return solved;
 }

@@ -19,6 +19,7 @@
 #include "hooks/device.h"
 #include "hooks/lru_map.h"
 #include "hooks/out_of_memory.h"
+#include "hooks/plan_margin.h"
 #include "hooks/plan_run.h"
 #include "hooks/planning.h"
 #include "hooks/progress.h"
@@ -137,6 +138,9 @@ class Runtime final : public TapeListener {
     std::optional<StepWork> work;
     bool was_short = false;                // of memory, without a plan
     std::shared_ptr<const TapePlan> plan;  // followed to its end
+    // Bytes that planned addresses and what lies beside them take beyond live
+    // ones, where they served.
+    std::optional<Bytes> layout_waste;
   };
   void StartWeights();
   // Sees the memory of the device, and opens the tier below it.
@@ -187,6 +191,7 @@ class Runtime final : public TapeListener {
   void BeginDeviceStep();
   // False while planned addresses may come to serve steps and do not yet.
   bool IsPlaced() const;
+  std::optional<Bytes> LayoutWaste() const;
   void CloseLastStep();  // of the process
   // Its backward pass is: the step counts, though it goes on until the next
   // begins.
@@ -224,12 +229,12 @@ class Runtime final : public TapeListener {
   // made one (planner/time_spread.h).
   void SpreadTimes(const SignatureBook& book);
   Origin OriginOf(const SignatureBook& book) const;
-  // Bytes of the budget that a plan leaves free at least, and that the next
-  // plan for these steps is to leave free.
-  Bytes LeastMargin() const;
-  Bytes MarginFor(const SignatureBook& book) const;
+  // What the next plan for these steps is to leave free, by the last step.
+  PlanMargin MarginOf(const SignatureBook& book) const;
   void AskForPlan(SignatureBook* book);
   void FetchPlans();
+  void FetchPlan(Planning::Made* made);
+  bool IsPrepared(const Planning::Made& made) const;
   std::vector<KnownTape> KnownTapes() const;
   // `last`: the plan that the pair before followed, or nullptr.
   bool ChooseSteady(const std::shared_ptr<const TapePlan>& last);
@@ -312,6 +317,7 @@ class Runtime final : public TapeListener {
   Weights weights_;
   Watch watch_{&residency_};
   Planning planning_;
+  std::vector<Planning::Made> made_;  // wait for host memory
   // Of the open pair; one of them at most.
   std::unique_ptr<PlanRun> plan_run_;
   std::unique_ptr<SteadyRun> steady_run_;

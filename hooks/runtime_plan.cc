@@ -22,10 +22,6 @@ constexpr int kQuietPairsOfCache = 8;
 // none of them comes.
 constexpr int kPairsPerSignature = 2;
 
-// Plans that were short of memory are made anew for less: by this part of the
-// budget, each time.
-constexpr int kTightening = 32;
-
 // In a row without the recorder; then one is recorded, to see what saved
 // tensors do not show.
 constexpr int kSteadyPairs = 63;
@@ -37,10 +33,10 @@ constexpr int kHeadroomPart = 32;
 // Evaluations of the search that tests wait for.
 constexpr int64_t kTestEvaluations = 20'000;
 
-// A plan that takes the place of another has to pay for being laid out: by this
-// part of a step.
+// A plan that takes the place of another has to pay for being laid out, which
+// takes about a step: it does within 300 steps.
 bool IsWorth(const Plan& plan, const Candidate& other) {
-  constexpr double kGain = 0.02;
+  constexpr double kGain = 0.003;
   const Time gain = other.plan->plan.time - plan.time;
   return gain >
          kGain * std::max(other.plan->plan.time, other.times.Least() * 1e9);
@@ -142,24 +138,43 @@ void Runtime::Decide() {
   }
 }
 
+// A plan whose copies would wait for host memory to be pinned comes when it is.
+bool Runtime::IsPrepared(const Planning::Made& made) const {
+  if (!made.plan.ok() || made.priced != nullptr || settings_.test_wait) {
+    return true;
+  }
+  const Bytes offloaded = (*made.plan)->offloaded;
+  return offloaded == Bytes{} || !residency_.CanSpill() ||
+         residency_.tier()->Prepare(offloaded);
+}
+
 void Runtime::FetchPlans() {
   for (Planning::Made& made : planning_.TakeMade()) {
-    SignatureBook* book = books_.Find(made.signature);
-    if (book == nullptr) continue;
-    if (made.priced != nullptr) {
-      Reprice(book, made);
-    } else if (book->request != made.request) {
-      continue;  // out of date
-    } else if (made.plan.ok()) {
-      book->plans = SignatureBook::Plans::kReady;
-      TakePlan(book, *std::move(made.plan));
-    } else if (!book->candidates.empty()) {
-      continue;  // those that there are stand
-    } else if (absl::IsCancelled(made.plan.status())) {
-      book->DiscardPlans();
-    } else {
-      book->RefusePlans(std::string(made.plan.status().message()));
-    }
+    made_.push_back(std::move(made));
+  }
+  const auto fetched = std::stable_partition(
+      made_.begin(), made_.end(),
+      [this](const auto& made) { return !IsPrepared(made); });
+  for (auto made = fetched; made != made_.end(); ++made) FetchPlan(&*made);
+  made_.erase(fetched, made_.end());
+}
+
+void Runtime::FetchPlan(Planning::Made* made) {
+  SignatureBook* book = books_.Find(made->signature);
+  if (book == nullptr) return;
+  if (made->priced != nullptr) {
+    Reprice(book, *made);
+  } else if (book->request != made->request) {
+    return;  // out of date
+  } else if (made->plan.ok()) {
+    book->plans = SignatureBook::Plans::kReady;
+    TakePlan(book, *std::move(made->plan));
+  } else if (!book->candidates.empty()) {
+    return;  // those that there are stand
+  } else if (absl::IsCancelled(made->plan.status())) {
+    book->DiscardPlans();
+  } else {
+    book->RefusePlans(std::string(made->plan.status().message()));
   }
 }
 
@@ -406,21 +421,19 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   return measured;
 }
 
-Bytes Runtime::LeastMargin() const {
-  return std::max(Bytes{Count(budget()) / 100}, Bytes{int64_t{1} << 20});
-}
-
-Bytes Runtime::MarginFor(const SignatureBook& book) const {
-  // Demand eviction makes up for what the prediction misses.
-  const std::optional<Bytes> beside = Device::Get().WasteBeside(device_);
-  const Bytes margin =
-      beside ? LeastMargin() + *beside : std::max(LeastMargin(), waste_);
-  const Bytes tightening{book.tightened * Count(budget()) / kTightening};
-  return std::min(margin + tightening, Bytes{Count(budget()) / 2});
+PlanMargin Runtime::MarginOf(const SignatureBook& book) const {
+  const bool is_as_later = note_.plan != nullptr && note_.is_settled;
+  return MarginFor(
+      {.budget = budget(),
+       .beside = Device::Get().WasteBeside(device_),
+       .of_step = waste_,
+       .of_layout = is_as_later ? note_.layout_waste : std::nullopt,
+       .tightened = book.tightened});
 }
 
 void Runtime::AskForPlan(SignatureBook* book) {
-  book->margin = MarginFor(*book);
+  const PlanMargin margin = MarginOf(*book);
+  book->margin = margin.alive;
   // The search is near its best in 0.1 s. Planning takes a core of the job: no
   // more of it than pays soon.
   const absl::Duration step = absl::Nanoseconds(watch_.step_nanoseconds());
@@ -445,8 +458,7 @@ void Runtime::AskForPlan(SignatureBook* book) {
   // alive.
   std::optional<Bytes> room;
   if (Device::Get().is_async() && !settings_.test_plans) {
-    room = budget() - LeastMargin() -
-           Device::Get().WasteBeside(device_).value_or(Bytes{});
+    room = budget() - margin.address;
   }
   // The candidates are followed until others are made.
   if (book->candidates.empty()) book->plans = SignatureBook::Plans::kAsked;

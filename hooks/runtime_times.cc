@@ -58,8 +58,8 @@ bool Runtime::WasPressed() {
 // pages and of segments. A plan that keeps its time all the same is good
 // enough.
 void Runtime::TightenPlans(SignatureBook* book) {
-  constexpr int kMost = 6;
-  constexpr int kLeastGain = 128;  // part of the budget
+  constexpr int kMost = 5;
+  constexpr int kLeastGain = 512;  // part of the budget
   constexpr double kNear = 1.015;
   const Candidate* candidate = Followed();
   if (!Device::Get().is_async() || settings_.test_plans ||
@@ -73,7 +73,7 @@ void Runtime::TightenPlans(SignatureBook* book) {
   const Bytes peak = candidate->plan->plan.peak;
   const Bytes least{Count(budget()) / kLeastGain};
   // More may lie beside planned addresses, once they serve, than was known.
-  if (MarginFor(*book) > book->margin + least) {
+  if (MarginOf(*book).alive > book->margin + least) {
     book->DiscardPlans();
     return;
   }
@@ -129,10 +129,17 @@ void Runtime::BookStep() {
   report_.steps.Add({.seconds = step_seconds_, .peak = peak});
   note_ = {.number = report_.steps.count() - 1,
            .is_settled = IsPlaced(),
-           .marks = watch_.step_marks()};
+           .marks = watch_.step_marks(),
+           .layout_waste = LayoutWaste()};
   NoteWork();
   ++report_.steps_by_state[NameOf(state_)];
   ShowProgress(now, /*at_once=*/false);
+}
+
+std::optional<Bytes> Runtime::LayoutWaste() const {
+  const std::optional<Bytes> planned = Device::Get().ReservedAsPlanned(device_);
+  if (!planned) return std::nullopt;
+  return std::max(*planned - ledger().Peak(), Bytes{});
 }
 
 bool Runtime::IsPlaced() const {
@@ -250,7 +257,7 @@ void Runtime::LearnStepTime(SignatureBook* book, double seconds) const {
 // What ebbtide itself took of a step is known where the host does not run
 // ahead.
 Time Runtime::RestTime(const SignatureBook& book, Time base) {
-  return Device::Get().is_async() ? book.tail_times.Median()
+  return Device::Get().is_async() ? book.tail_times.Least()
                                   : book.step_times.Median() - base;
 }
 

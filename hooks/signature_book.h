@@ -95,7 +95,6 @@ struct SignatureBook {
   void ForgetTimes() {
     op_times.clear();
     stage_times.clear();
-    tail_times = StepTimes();
     windows = 0;
     marked = 0;
   }

@@ -155,6 +155,23 @@ TEST_F(PinnedSlabTest, AThreadRegistersAheadOfNeed) {
   wait_for(MiB(1));  // no further than the limit
 }
 
+TEST_F(PinnedSlabTest, PrepareHasTheThreadRegisterWhatWillBeTaken) {
+  const auto slab = MustOpen(Options());
+  EXPECT_TRUE(slab->Prepare(Bytes{0}));
+  while (!slab->Prepare(KiB(200))) std::this_thread::yield();
+  EXPECT_EQ(slab->Stats().pinned, KiB(256));
+  EXPECT_EQ(slab->Stats().used, Bytes{0});
+  while (!slab->Prepare(MiB(9))) std::this_thread::yield();
+  EXPECT_EQ(slab->Stats().pinned, slab->limit());
+}
+
+TEST_F(PinnedSlabTest, PrepareDoesNotWaitForARefusedThread) {
+  commits_left = 2;
+  const auto slab = MustOpen(Options());
+  while (!slab->Prepare(MiB(1))) std::this_thread::yield();
+  EXPECT_EQ(slab->Stats().pinned, KiB(128));
+}
+
 TEST_F(PinnedSlabTest, TheThreadDoesNotInsistWhereItIsRefused) {
   SlabOptions options = Options();
   options.ahead = KiB(128);
