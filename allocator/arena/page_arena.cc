@@ -422,11 +422,9 @@ bool PageArena::Check() const {
   }
   if (plan_ != nullptr) {
     const int64_t base = plan_pages_.first * pages_.page();
-    parts.emplace_back(base, plan_pages_.last * pages_.page());
-    if (plan_missing_ !=
-        pages_.Missing(base, plan_pages_.last * pages_.page())) {
-      return false;
-    }
+    const int64_t end = plan_pages_.last * pages_.page();
+    if (end > base) parts.emplace_back(base, end);
+    if (plan_missing_ != pages_.Missing(base, end)) return false;
     for (const ArenaPlan::Slot* slot : plan_->Live()) {
       if (!is_backed(base + slot->offset, base + slot->end)) return false;
     }

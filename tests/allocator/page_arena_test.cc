@@ -182,6 +182,17 @@ TEST_F(PageArenaTest, WhereThePlanHasNoPageYetTheRequestMayBeMadeAgain) {
   EXPECT_EQ(arena_.facts().counts.skipped, 0);
 }
 
+TEST_F(PageArenaTest, APlanThatPlacesNothingTakesNoAddresses) {
+  void* const held = Allocate(kMiB);
+  ASSERT_TRUE(
+      arena_.BeginPlan(PlanOf({{{.size = Bytes{kMiB}, .offset = kUnplaced}}})));
+  Free(held);
+  arena_.GiveBack(kAddresses, /*of_plan=*/true);
+  EXPECT_TRUE(arena_.Check());
+  EXPECT_EQ(Allocate(kMiB), held);
+  arena_.EndPlan();
+}
+
 TEST_F(PageArenaTest, UnplannedRequestsTakeIdlePagesOfThePlan) {
   pages_.limit = 4;
   ASSERT_TRUE(arena_.BeginPlan(
