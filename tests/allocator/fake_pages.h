@@ -1,11 +1,12 @@
 // Pages and streams of no device, and a checker of who uses which bytes that
-// knows no plan and no arena: all blocks are compared one by one, and streams
-// have vector clocks.
+// knows no plan and no arena: live blocks are a map of intervals, pages a map
+// by address, and streams have vector clocks.
 #ifndef EBBTIDE_TESTS_ALLOCATOR_FAKE_PAGES_H_
 #define EBBTIDE_TESTS_ALLOCATOR_FAKE_PAGES_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -65,10 +66,8 @@ class FakePages final : public PageSystem, public StreamOrder {
   }
   absl::Status Unmap(char* at) override {
     if (Fails()) return Failure();
-    for (const Use& live : live_) {
-      if (live.begin < at + kFakePage && at < live.end) {
-        Complain("a page is unmapped below a live block");
-      }
+    if (MeetsLive(at, at + kFakePage)) {
+      Complain("a page is unmapped below a live block");
     }
     for (const Use& past : past_) {
       const bool meets = past.begin < at + kFakePage && at < past.end;
@@ -107,49 +106,54 @@ class FakePages final : public PageSystem, public StreamOrder {
   void Take(void* block, int64_t size, int stream) {
     auto* const begin = static_cast<char*>(block);
     char* const end = begin + size;
+    if ((begin - Base()) % kArenaGrain != 0) Complain("a block is not aligned");
     for (char* page = Base() + (begin - Base()) / kFakePage * kFakePage;
          page < end; page += kFakePage) {
       if (!mapped_.contains(page)) Complain("a block has a page too few");
     }
-    for (const Use& live : live_) {
-      if (live.begin < end && begin < live.end) Complain("live bytes overlap");
-    }
+    if (MeetsLive(begin, end)) Complain("live bytes overlap");
     for (const Use& past : past_) {
       const bool meets = past.begin < end && begin < past.end;
       if (meets && known_[stream][past.stream] < past.until) {
         Complain("bytes are used before another stream is done with them");
       }
     }
-    live_.push_back({begin, end, stream, 0});
+    live_[begin] = {begin, end, stream, 0};
   }
   // A copy of the block begins on a stream that has no number, behind what its
   // own has queued. Returns the end of it.
   StreamMark Copy(const void* begin) {
     const int outside = streams();
-    const auto block = LiveAt(begin);
+    const Use& block = live_.at(begin);
     StreamClock& clock = known_[outside];
-    Join(&clock, known_[block->stream]);
-    past_.push_back(*block);
+    Join(&clock, known_[block.stream]);
+    past_.push_back(block);
     past_.back().stream = outside;
     past_.back().until = ++clock[outside];
     return std::make_shared<const StreamClock>(clock);
   }
   // It frees the block; `others`: streams that queued work with it, too.
   void Give(const void* begin, absl::Span<const int> others) {
-    const auto block = LiveAt(begin);
-    block->until = ++known_[block->stream][block->stream];
-    past_.push_back(*block);
+    Use block = live_.at(begin);
+    live_.erase(begin);
+    block.until = ++known_[block.stream][block.stream];
+    past_.push_back(block);
     for (const int other : others) {
-      past_.push_back(*block);
+      past_.push_back(block);
       past_.back().stream = other;
       past_.back().until = ++known_[other][other];
     }
-    live_.erase(block);
+  }
+  // The host waits for all work that is queued.
+  void WaitForAll() {
+    for (const StreamClock& clock : known_) Join(&done_, clock);
+    for (StreamClock& clock : known_) Join(&clock, done_);
+    past_.clear();
   }
   // Pages that no live block touches might be mapped anywhere.
   int64_t PagesOfLive() const {
     std::map<int64_t, bool> pages;
-    for (const Use& live : live_) {
+    for (const auto& [begin, live] : live_) {
       for (int64_t i = (live.begin - Base()) / kFakePage;
            i * kFakePage < live.end - Base(); ++i) {
         pages[i] = true;
@@ -158,6 +162,15 @@ class FakePages final : public PageSystem, public StreamOrder {
     return static_cast<int64_t>(pages.size());
   }
 
+  // Of live blocks, each rounded up to whole kArenaGrain.
+  int64_t live_bytes() const {
+    int64_t bytes = 0;
+    for (const auto& [begin, live] : live_) {
+      bytes +=
+          (live.end - live.begin + kArenaGrain - 1) / kArenaGrain * kArenaGrain;
+    }
+    return bytes;
+  }
   int64_t mapped() const { return static_cast<int64_t>(mapped_.size()); }
   int64_t created() const { return created_; }
   int64_t failures() const { return failures_; }
@@ -172,9 +185,10 @@ class FakePages final : public PageSystem, public StreamOrder {
     int64_t until;
   };
 
-  std::vector<Use>::iterator LiveAt(const void* begin) {
-    return std::find_if(live_.begin(), live_.end(),
-                        [&](const Use& live) { return live.begin == begin; });
+  // Live blocks are apart, so the last that begins before `end` decides.
+  bool MeetsLive(const char* begin, const char* end) const {
+    const auto next = live_.lower_bound(end);
+    return next != live_.begin() && std::prev(next)->second.end > begin;
   }
   static void Join(StreamClock* clock, const StreamClock& other) {
     for (size_t s = 0; s < clock->size(); ++s) {
@@ -204,7 +218,7 @@ class FakePages final : public PageSystem, public StreamOrder {
   std::vector<StreamClock> known_;
   StreamClock done_;  // by the host
   std::map<char*, uint64_t> mapped_;
-  std::vector<Use> live_;
+  std::map<const void*, Use> live_;  // by begin
   std::vector<Use> past_;
   uint64_t next_ = 1;
   int64_t created_ = 0;
