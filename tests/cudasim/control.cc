@@ -87,6 +87,8 @@ void cudasim_stats(CudasimStats* out) {
   out->backward_cpu_ns = call->host_time.autograd().cpu_ns;
   out->ops = call->host_time.main().ops;
   out->backward_ops = call->host_time.autograd().ops;
+  out->reservations = call->heap.reservations();
+  out->live_events = call->live_events;
 }
 
 void cudasim_op_begin(double ns, unsigned kernels) {

@@ -64,6 +64,8 @@ struct CudasimStats {
    * run ops, and how many ops they queued (cudasim_op_begin). */
   uint64_t cpu_ns, backward_cpu_ns;
   uint64_t ops, backward_ops;
+  /* Ranges of reserved addresses, and events that were not destroyed. */
+  uint64_t reservations, live_events;
 };
 
 void cudasim_stats(struct CudasimStats* out);
@@ -161,7 +163,8 @@ void cudasim_aside_end(void);
  * names the stream in whose order the piece may be taken again, so that a piece
  * freed while another stream still uses it is a hazard at once, where it does
  * not lie in mapped pages, and poison is applied to the piece in that stream's
- * order. */
+ * order. A page that is unmapped while the host does not know of an access of
+ * its pieces that it is over is a hazard, too. */
 void cudasim_block_taken(const void* block, size_t size);
 void cudasim_block_taken_on(const void* block, size_t size, void* stream);
 void cudasim_block_freed(const void* block, size_t size);

@@ -45,6 +45,8 @@ class Stats:
     backward_cpu_ns: int
     ops: int
     backward_ops: int
+    reservations: int
+    live_events: int
 
 
 def _load() -> tuple[ctypes.CDLL, ctypes.CDLL]:

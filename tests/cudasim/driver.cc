@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "tests/cudasim/control.h"
@@ -101,15 +102,18 @@ CUresult MemMap(CUdeviceptr address, size_t size, size_t offset,
   return Result(call->heap.Map(Pointer(address), size, offset, handle));
 }
 
-// Waits for all devices: what is unmapped cannot be written any more.
+// Waits for all devices: what is unmapped cannot be written any more. Nothing
+// says that a device does, so who did not wait before has made a mistake.
 CUresult MemUnmap(CUdeviceptr address, size_t size) {
   Call call("cuMemUnmap");
   if (call.error()) return Result(call.error());
+  const std::string hazard =
+      call->hazards.Unmapped(Pointer(address), size, call->queue.host_order());
+  if (!hazard.empty() && call->hazards_fatal) call->Break(hazard);
   call->queue.WaitAll(-1, call.lock());
   if (const auto& device = call->settings.device) {
     call.Spend(device->free.At(size));
   }
-  call->hazards.Gone(Pointer(address), size);
   return Result(call->heap.Unmap(Pointer(address), size));
 }
 

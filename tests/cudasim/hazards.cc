@@ -75,6 +75,19 @@ void Hazards::Gone(const void* begin, size_t size) {
   CarveOut(Number(begin), Number(begin) + size, &dropped);
 }
 
+std::string Hazards::Unmapped(const void* begin, size_t size,
+                              const Order& host) {
+  std::vector<Use> dropped;
+  CarveOut(Number(begin), Number(begin) + size, &dropped);
+  for (const Use& use : dropped) {
+    if (host.Includes(use.op)) continue;
+    return Note(Piece(use.begin, use.end, use.generation) +
+                " loses a page before " +
+                Accessor(use.name, use.write, use.op) + " is known to be over");
+  }
+  return "";
+}
+
 Stream* Hazards::StreamOf(const void* begin) const {
   const auto found = blocks_.find(Number(begin));
   return found == blocks_.end() ? nullptr : found->second.stream;

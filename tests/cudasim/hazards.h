@@ -33,6 +33,10 @@ class Hazards {
   Stream* StreamOf(const void* begin) const;
   // The device gave the memory back; nobody watches it until it is taken.
   void Gone(const void* begin, size_t size);
+  // As Gone, of pages that are unmapped. `host`: the work that the host knows
+  // to be over; other work that uses them is a hazard. Returns its message, or
+  // "".
+  std::string Unmapped(const void* begin, size_t size, const Order& host);
   // Notes what the op accesses, and returns the message of a new hazard, or "".
   std::string Check(const Op& op);
   // Forgets accesses that the host has waited for: whatever comes is behind.

@@ -143,6 +143,26 @@ TEST_P(HazardsTest, WhatTheDeviceTookBackIsNotWatched) {
   EXPECT_EQ(message, "");
 }
 
+TEST_P(HazardsTest, UnmappingWhatTheHostHasNotWaitedForIsAHazard) {
+  Take();
+  const OpRef made = Access(main, "produce", true);
+  Free();
+  Take();
+  EXPECT_THAT(hazards.Unmapped(memory + 128, 64, queue.host_order()),
+              AllOf(HasSubstr("block 1"), HasSubstr("loses a page"),
+                    HasSubstr("produce (writes")));
+  EXPECT_EQ(hazards.Unmapped(memory + 256, 64, queue.host_order()), "");
+  queue.Wait(made, lock);
+  EXPECT_EQ(hazards.Unmapped(memory, 64, queue.host_order()), "");
+}
+
+TEST_P(HazardsTest, AWaitForWorkBehindAnotherStreamsIsOneForBoth) {
+  Take();
+  queue.Await(side, Access(main, "produce", true));
+  queue.Wait(Access(side, "offload", false), lock);
+  EXPECT_EQ(hazards.Unmapped(memory, 256, queue.host_order()), "");
+}
+
 TEST_P(HazardsTest, ForgettingWhatTheHostKnowsKeepsTheRest) {
   hazards.Taken(memory, 256, nullptr);
   const OpRef known = Access(main, "known", false, 0, 64);

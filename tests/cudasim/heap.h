@@ -79,6 +79,7 @@ class Heap {
   uint64_t peak() const { return peak_; }
   uint64_t allocations() const { return allocations_; }
   uint64_t live() const { return live_; }
+  uint64_t reservations() const { return reservations_.size(); }
 
  private:
   struct Range {

@@ -140,6 +140,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
   const Call call(__func__);
   if (call.error()) return Report(call.error());
   *out = new CUevent_st{flags, nullptr, nullptr};
+  ++call->live_events;
   return cudaSuccess;
 }
 
@@ -151,6 +152,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   const Call call(__func__);
   if (call.error()) return Report(call.error());
   delete event;
+  --call->live_events;
   return cudaSuccess;
 }
 

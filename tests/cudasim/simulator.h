@@ -65,6 +65,7 @@ struct Simulator {
   uint64_t copied_bytes = 0;
   uint64_t memsets = 0;
   uint64_t out_of_bounds = 0;
+  uint64_t live_events = 0;
   const char* broken = nullptr;
   // Of the process: who observes is loaded before anything is simulated, mostly
   // in programs that never simulate anything.
