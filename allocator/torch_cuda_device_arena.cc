@@ -138,8 +138,8 @@ Bytes DeviceArena::Free(void* block) {
   const cudaStream_t stream = what->stream.stream();
   // Nobody asks later what streams do that the program may destroy.
   for (const cudaStream_t stranger : what->strangers) {
-    // Nobody gets the block then.
-    if (!Order(stranger, stream).ok()) return size;
+    // Nobody gets the block where neither can be done.
+    if (!Order(stranger, stream).ok() && !WaitFor(stranger)) return size;
   }
   // Before another request may have it.
   Tell(TraceEntry::FREE_REQUESTED, block, what->size, stream, what->context);
@@ -254,6 +254,20 @@ absl::Status DeviceArena::Order(cudaStream_t before, cudaStream_t after) {
   if (!end.ok()) return end.status();
   const CudaScope scope(*parts_.api, parts_.device);
   return end->OrderBefore(after);
+}
+
+// True where all that was queued on the stream is over.
+bool DeviceArena::WaitFor(cudaStream_t stream) {
+  const CudaApi& api = *parts_.api;
+  const CudaScope scope(api, parts_.device);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  const absl::Status known = CudaStatus(
+      api, api.stream_is_capturing(stream, &capture), "cudaStreamIsCapturing");
+  // To wait for a capture ends it.
+  if (!known.ok() || capture != cudaStreamCaptureStatusNone) return false;
+  return CudaStatus(api, api.stream_synchronize(stream),
+                    "cudaStreamSynchronize")
+      .ok();
 }
 
 absl::StatusOr<StreamMark> DeviceArena::Mark(int stream) {

@@ -146,6 +146,7 @@ class DeviceArena final : PageSystem, StreamOrder {
   std::optional<int> NumberOf(c10::cuda::CUDAStream stream);
   absl::StatusOr<CudaEvent> EndOf(cudaStream_t stream);
   absl::Status Order(cudaStream_t before, cudaStream_t after);
+  bool WaitFor(cudaStream_t stream);
   void NoteBeside();
 
   const Parts parts_;

@@ -164,45 +164,7 @@ TEST_F(TorchCudaArenaTest, EmptyingTheCacheGivesFreePagesBack) {
   EXPECT_EQ(Stats().reserved_bytes[0].current, 2 * kMiB);
 }
 
-// A step that changes the stream, so that the arena has to order its work.
-class TorchCudaArenaFaultTest : public TorchCudaArenaTest {
- protected:
-  // Whether an error came out, which is to be one that native code throws.
-  template <typename Run>
-  static bool Fails(Run run) {
-    try {
-      run();
-      return false;
-    } catch (const c10::Error&) {
-      return true;
-    }
-  }
-  int StepOnTwoStreams() {
-    CudaAllocator::BeginStep(kDevice, /*wants_plan=*/true);
-    int failed = 0;
-    for (int i = 0; i < 3; ++i) {
-      failed += Fails([&] { Ask(2 * i, 300'000); });
-      if (i == 1 && held_.contains(2)) {
-        failed += Fails([&] { native::recordStream(held_[2].first, other_); });
-      }
-      Free(2 * i);
-      const c10::cuda::CUDAStreamGuard there(other_);
-      failed += Fails([&] { Ask(2 * i + 1, 200'000); });
-      Free(2 * i + 1);
-    }
-    return failed;
-  }
-  static uint64_t Allocations() {
-    CudasimStats stats;
-    cudasim_stats(&stats);
-    return stats.live_allocations;
-  }
-
-  const c10::cuda::CUDAStream other_ =
-      c10::cuda::getStreamFromPool(false, kDevice);
-};
-
-TEST_F(TorchCudaArenaFaultTest, EmptyingTheCacheGivesPagesOfThePlanBack) {
+TEST_F(TorchCudaArenaTest, EmptyingTheCacheGivesPagesOfThePlanBack) {
   StepUntilItServes();
   held_.clear();
   native::emptyCache();
@@ -214,7 +176,19 @@ TEST_F(TorchCudaArenaFaultTest, EmptyingTheCacheGivesPagesOfThePlanBack) {
 }
 
 // What a served step asks of the device: the golden file has it.
-TEST_F(TorchCudaArenaFaultTest, AServedStepMakesTheCallsThatTheFileHas) {
+TEST_F(TorchCudaArenaTest, AServedStepMakesTheCallsThatTheFileHas) {
+  const auto other = c10::cuda::getStreamFromPool(false, kDevice);
+  const auto step_on_two_streams = [&] {
+    CudaAllocator::BeginStep(kDevice, /*wants_plan=*/true);
+    for (int i = 0; i < 3; ++i) {
+      Ask(2 * i, 300'000);
+      if (i == 1) native::recordStream(held_[2].first, other);
+      Free(2 * i);
+      const c10::cuda::CUDAStreamGuard there(other);
+      Ask(2 * i + 1, 200'000);
+      Free(2 * i + 1);
+    }
+  };
   std::string text;
   const auto count = [&text](const std::string& what, auto run) {
     cudasim_trace_calls();
@@ -235,45 +209,11 @@ TEST_F(TorchCudaArenaFaultTest, AServedStepMakesTheCallsThatTheFileHas) {
   count("one stream", [&] { Step(); });
   held_.clear();
   for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, false);
-  for (int i = 0; i < 12; ++i) StepOnTwoStreams();
+  for (int i = 0; i < 12; ++i) step_on_two_streams();
   ASSERT_EQ(Facts().state, State::kServing);
-  count("two streams", [&] { StepOnTwoStreams(); });
+  count("two streams", step_on_two_streams);
   std::ifstream golden(EBBTIDE_TEST_DATA "/arena_steady.txt");
   EXPECT_EQ(text, std::string(std::istreambuf_iterator<char>(golden), {}));
-}
-
-// From the step in which it takes its memory to where it has given it back.
-TEST_F(TorchCudaArenaFaultTest, WhicheverCallFailsNothingIsLostOrLeftBehind) {
-  constexpr int kOutOfMemory = 2;
-  constexpr int kStepsBefore = 4;
-  const uint64_t before = Allocations();
-  bool is_over = false;
-  for (int64_t call = 0; !is_over; ++call) {
-    for (int i = 0; i < kStepsBefore; ++i) ASSERT_EQ(StepOnTwoStreams(), 0);
-    ASSERT_EQ(Facts().pages.planned, Bytes{0});
-    const uint64_t first = cudasim_all_calls();
-    cudasim_fail_one(call, kOutOfMemory, /*breaks=*/0);
-    int failed = 0;
-    for (int i = 0; i < 4; ++i) failed += StepOnTwoStreams();
-    const bool has_served = Facts().pages.counts.planned >= 4 * 6;
-    for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, false);
-    is_over = cudasim_all_calls() - first <= static_cast<uint64_t>(call);
-    const std::string what = is_over ? "nothing" : cudasim_failed();
-    cudasim_fail_one(int64_t{1} << 40, kOutOfMemory, /*breaks=*/0);
-    SCOPED_TRACE(what);
-    // Where the arena cannot be had, requests are served all the same.
-    EXPECT_EQ(failed, 0);
-    EXPECT_TRUE(has_served || !is_over);
-    EXPECT_EQ(Stats().allocated_bytes[0].current, 0);
-    EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{0});
-    native::emptyCache();
-    // What it fails to give back PyTorch has forgotten.
-    if (what.rfind("cudaFree", 0) != 0) {
-      ASSERT_EQ(Allocations(), before);
-      EXPECT_EQ(CudaAllocator::Books(kDevice).reserved(),
-                Bytes{Stats().reserved_bytes[0].current});
-    }
-  }
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ class TorchCudaStreamsTest : public TorchCudaArenaTest {
     bool is_write;
     std::atomic<int64_t>* wrong;
   };
-  static constexpr size_t kBetweenMarks = 32 << 10;
+  static constexpr size_t kBetweenMarks = 256 << 10;
 
   static void Watch(const c10::CachingDeviceAllocator::TraceEntry& entry) {
     using Entry = c10::CachingDeviceAllocator::TraceEntry;
