@@ -189,8 +189,11 @@ const ArenaPlan::Slot* PlannedArena::Free(void* block,
   const ArenaPlan::Slot& slot = plan_.slots()[index];
   live_ -= slot.end - slot.offset;
   is_shared_[index] = others.empty() && ends.empty() ? 0 : 1;
-  ends_[index].assign(ends.begin(), ends.end());
-  if (!ends.empty()) NoteOutside(ends);
+  if (!ends_[index].empty()) ends_[index].clear();
+  if (!ends.empty()) {
+    ends_[index].assign(ends.begin(), ends.end());
+    NoteOutside(ends);
+  }
   if (order_ != nullptr && (slot.is_awaited || !others.empty())) {
     NoteEnd(index, others);
   }
