@@ -1,75 +1,123 @@
-"""Cost of planned addresses beside the model of native: `./dev bench arena`.
+"""Cost of requests under an arena, planned and by demand: `./dev bench arena`.
 
-bench/arena_speed.cc times batches of 64 requests, then of 64 releases, on one random
-step of 2,048 blocks that a plan is laid out for, and of a page arena on demand between
-65,536 holes. The same operations are counted in instructions by callgrind, which the
-rest of the machine does not change. The model keeps what PyTorch's allocator keeps in
-the same structures; it records no history and takes no lock.
+Batches of 64 requests, then of 64 releases, are counted in instructions by callgrind,
+which the rest of the machine does not change. `--times` adds nanoseconds.
+
+bench/arena_speed.cc has one random step of 2,048 blocks that a plan is laid out for,
+and a page arena by demand between 65,536 holes. The model keeps what PyTorch's
+allocator keeps in the same structures; it records no history and takes no lock.
+
+bench/arena_device_speed.cc does the same step with PyTorch's own CUDA allocator on the
+simulated device, and with ebbtide's in its place: books, statistics, streams, budget.
 """
 
 import dataclasses
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
+import callgrind
 import harness
 
-PROGRAM = harness.ROOT / "build" / "release" / "bench" / "arena_speed"
-SEED = 10  # of arena_speed.cc
-MODES = {
+FOLDER = harness.ROOT / "build" / "release" / "bench"
+SEED = 10  # of arena_steps.h
+MODELS = {
     "planned": "planned arena",
     "native": "model of native",
     "demand": "by demand, 65,536 holes",
     "native-holes": "model of native, 65,536 holes",
 }
+DEVICE = {
+    "native": "PyTorch's on the device",
+    "demand": "device arena by demand",
+    "planned": "device arena, planned",
+}
+PROGRAMS = {"arena_speed": MODELS, "arena_device_speed": DEVICE}
 KINDS = ("allocate", "free")
-# Nanoseconds that are asked for: p50 and p99.
-ASKED = {"planned": (30.0, 100.0), "demand": (300.0, 300.0)}
 BATCH = 64
+# Of valgrind's address space; bytes need not move.
+SIMULATED = {"CUDASIM_ADDRESSES": "16G", "CUDASIM_MEM": "1G", "CUDASIM_BYTES": "0"}
+MEMORY = ("cuMem", "cudaMalloc", "cudaFree", "cudaHost")
+# Instructions of the planned arena at 2376def, and how much more there may be.
+PLANNED = {"allocate": 193, "free": 140}
+MORE = 1.2
+# Of the device arena by demand, per request and release, beside PyTorch's.
+MOST_DEMAND = 2.0
 ABOUT = """\
-Nanoseconds per operation, of batches of 64; the least of 5 runs. Instructions per \
-operation by callgrind. In a step that is as planned on one stream no operation makes \
-a call of the device (tests/data/arena_steady.txt)."""
+Instructions per operation by callgrind; *on the device* without the simulator's. \
+Calls: into the driver for memory in four steps behind those that warm up; in a step \
+that is as planned on one stream no operation makes any call \
+(tests/data/arena_steady.txt)."""
+TIMES = " Nanoseconds per operation, of batches of 64; the least of 5 runs."
 
 
 @dataclasses.dataclass
 class Row:
     """One kind of operation of one allocator."""
 
-    mode: str
+    allocator: str
     kind: str
-    p50: float
-    p99: float
     instructions: float
-
-    def complaints(self) -> Iterator[str]:
-        for name, asked in zip(("p50", "p99"), ASKED.get(self.mode, ()), strict=False):
-            if getattr(self, name) > asked:
-                yield (
-                    f"{MODES[self.mode]}, {self.kind}: {name} "
-                    f"{getattr(self, name):.0f} ns, {asked:.0f} asked"
-                )
+    calls: int | None = None  # into the driver for memory
+    p50: float | None = None  # nanoseconds
+    p99: float | None = None
 
 
-def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def complaints(rows: list[Row]) -> Iterator[str]:
+    found = {(row.allocator, row.kind): row for row in rows}
+    for kind, before in PLANNED.items():
+        now = found[MODELS["planned"], kind].instructions
+        if now > MORE * before:
+            yield f"planned arena, {kind}: {now:.0f} instructions, {before} before"
+    for kind in KINDS:
+        calls = found[DEVICE["planned"], kind].calls
+        if calls != 0:
+            yield f"device arena, planned: {calls} calls into the driver for memory"
+
+    native, demand = (per_request(rows, DEVICE[mode]) for mode in ("native", "demand"))
+    if demand > MOST_DEMAND * native:
+        yield f"by demand: {demand:.0f} instructions per request, PyTorch {native:.0f}"
+
+
+def per_request(rows: list[Row], allocator: str) -> float:
+    """Instructions of a request and its release."""
+    return sum(row.instructions for row in rows if row.allocator == allocator)
+
+
+def run(
+    command: list[str], environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **(environment or {})},
+    )
     if done.returncode != 0:
         raise harness.JobError(f"{' '.join(command)}: {done.stderr[-1000:]}")
     return done
+
+
+def under_callgrind(program: Path, arguments: list[str], output: Path) -> list[str]:
+    return [
+        *("valgrind", "--tool=callgrind", "--collect-atstart=no"),
+        *(f"--callgrind-out-file={output}", str(program), *arguments),
+    ]
 
 
 def instructions(mode: str, kind: str) -> float:
     """Between two runs of which one has 64 batches more."""
     counts = []
     for batches in (32, 96):
+        arguments = [mode, str(batches), kind]
         done = run(
-            [
-                *("valgrind", "--tool=callgrind", "--collect-atstart=no"),
-                "--callgrind-out-file=/dev/null",
-                *(str(PROGRAM), mode, str(batches), kind),
-            ]
+            under_callgrind(FOLDER / "arena_speed", arguments, Path("/dev/null"))
         )
         found = re.search(r"Collected : (\d+)", done.stderr)
         if found is None:
@@ -78,51 +126,82 @@ def instructions(mode: str, kind: str) -> float:
     return (counts[1] - counts[0]) / (64 * BATCH)
 
 
-def measure(mode: str, batches: int) -> list[Row]:
-    runs = [
-        json.loads(run([str(PROGRAM), mode, str(batches)]).stdout) for _ in range(5)
-    ]
-    return [
-        Row(
-            mode,
-            kind,
-            min(each[kind][0] for each in runs),
-            min(each[kind][1] for each in runs),
-            instructions(mode, kind),
-        )
-        for kind in KINDS
-    ]
+def device_instructions(mode: str) -> tuple[dict[str, float], int]:
+    """By kind, and the calls into the driver for memory."""
+    batches = 64
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "counts"
+        arguments = [mode, str(batches), "count"]
+        program = FOLDER / "arena_device_speed"
+        done = run(under_callgrind(program, arguments, output), SIMULATED)
+        counts = {
+            kind: sum(callgrind.counted(file).values())
+            - callgrind.beneath(file, "cudasim_")
+            for kind, file in callgrind.dumps(output, "").items()
+        }
+    calls = json.loads(done.stdout)
+    memory = sum(n for name, n in calls.items() if name.startswith(MEMORY))
+    return {kind: counts[kind] / (batches * BATCH) for kind in KINDS}, memory
+
+
+def add_times(rows: list[Row], program: str, mode: str, batches: int) -> None:
+    """Quantiles of each kind: the least of 5 runs."""
+    command = [str(FOLDER / program), mode, str(batches)]
+    runs = [json.loads(run(command, SIMULATED).stdout) for _ in range(5)]
+    for row in rows:
+        row.p50, row.p99 = (min(each[row.kind][i] for each in runs) for i in range(2))
+
+
+def measure(batches: int | None) -> Iterator[Row]:
+    """`batches` of each are timed, too."""
+    for program, modes in PROGRAMS.items():
+        for mode, name in modes.items():
+            if modes is DEVICE:
+                counts, calls = device_instructions(mode)
+                rows = [Row(name, kind, counts[kind], calls) for kind in KINDS]
+            else:
+                rows = [Row(name, kind, instructions(mode, kind)) for kind in KINDS]
+            if batches is not None:
+                add_times(rows, program, mode, batches)
+            harness.progress(name)
+            yield from rows
 
 
 def show(rows: list[Row]) -> str:
-    header = ["allocator", "operation", "p50 ns", "p99 ns", "instructions"]
+    has_times = rows[0].p50 is not None
+    header = ["allocator", "operation", "instructions", "calls"]
     body = [
         [
-            MODES[row.mode],
-            row.kind,
-            f"{row.p50:.0f}",
-            f"{row.p99:.0f}",
-            f"{row.instructions:.0f}",
+            *(row.allocator, row.kind, f"{row.instructions:.0f}"),
+            "" if row.calls is None else str(row.calls),
+            *([f"{row.p50:.0f}", f"{row.p99:.0f}"] if has_times else []),
         ]
         for row in rows
     ]
-    return f"{harness.table([header, *body])}\n\n{ABOUT}"
+    if has_times:
+        header += ["p50 ns", "p99 ns"]
+    native, demand, planned = (per_request(rows, name) for name in DEVICE.values())
+    beside = (
+        f"Instructions of a request and its release, beside PyTorch's on the device: "
+        f"by demand {demand / native:.2f}, planned {planned / native:.2f} times."
+    )
+    about = ABOUT + (TIMES if has_times else "")
+    return f"{harness.table([header, *body])}\n\n{beside} {about}"
 
 
 def main() -> int:
-    args = harness.bench_parser(__doc__, "fewer batches").parse_args()
-    rows = []
+    parser = harness.bench_parser(__doc__, "fewer batches are timed")
+    parser.add_argument("--times", action="store_true", help="nanoseconds, too")
+    args = parser.parse_args()
+    batches = (1_984 if args.quick else 20_000) if args.times else None
     try:
-        for mode in MODES:
-            rows += measure(mode, 2_000 if args.quick else 20_000)
-            harness.progress(mode)
+        rows = list(measure(batches))
     except harness.JobError as error:
         print(f"bench arena: {error}", file=sys.stderr)
         return 1
     values = [dataclasses.asdict(row) for row in rows]
     harness.report(args, "arena", SEED, values, show(rows), "Planned arena, per call")
-    complaints = [line for row in rows for line in row.complaints()]
-    return harness.verdict("arena", complaints, args.check)
+    return harness.verdict("arena", list(complaints(rows)), args.check)
 
 
 if __name__ == "__main__":

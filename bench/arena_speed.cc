@@ -8,12 +8,7 @@
 // --collect-atstart=no only the operations of one kind are counted:
 //
 //   arena_speed MODE BATCHES allocate|free
-#include <valgrind/callgrind.h>
-
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -25,14 +20,12 @@
 #include "allocator/arena/planned_arena.h"
 #include "allocator/arena/step_trace.h"
 #include "allocator/replay/policy.h"
+#include "bench/arena_steps.h"
 
 namespace ebbtide {
 namespace {
 
-constexpr int kBatch = 64;
 constexpr int kHoles = 65'536;
-constexpr int kSeed = 10;
-constexpr int kBatchesOfStep = 32;
 char* const kBase = reinterpret_cast<char*>(int64_t{1} << 40);
 
 // What is measured: each has addresses of its own.
@@ -74,92 +67,6 @@ class NoDevice final : public PageSystem, public StreamOrder {
   bool IsOver(const StreamMark&) override { return true; }
   absl::Status Wait(const StreamMark&) override { return absl::OkStatus(); }
 };
-
-int64_t SizeOf(std::mt19937_64* random) {
-  return 512 << (*random)() % 12;  // to 1 MiB
-}
-
-class Clock {
- public:
-  explicit Clock(bool is_counted) : is_counted_(is_counted) {}
-  template <typename Batch>
-  void Time(Batch batch) {
-    if (is_counted_) CALLGRIND_TOGGLE_COLLECT;
-    const auto begin = std::chrono::steady_clock::now();
-    batch();
-    const auto end = std::chrono::steady_clock::now();
-    if (is_counted_) CALLGRIND_TOGGLE_COLLECT;
-    times_.push_back(
-        std::chrono::duration<double, std::nano>(end - begin).count() / kBatch);
-  }
-  double Quantile(double share) {
-    std::sort(times_.begin(), times_.end());
-    return times_[static_cast<size_t>(share * (times_.size() - 1))];
-  }
-
- private:
-  const bool is_counted_;
-  std::vector<double> times_;
-};
-
-// Steps of some batches: 64 requests, then 64 releases of any that are live.
-struct Event {
-  int64_t size = 0;
-  int freed = 0;  // of which request of the step
-};
-struct Step {
-  std::vector<Event> events;  // one of each kind, by number
-  std::vector<StepRequest> requests;
-};
-
-Step RandomStep() {
-  std::mt19937_64 random(kSeed);
-  Step step;
-  std::vector<int> live;
-  for (int batch = 0; batch < kBatchesOfStep; ++batch) {
-    for (int i = 0; i < kBatch; ++i) {
-      live.push_back(static_cast<int>(step.events.size()));
-      step.events.push_back({.size = SizeOf(&random)});
-      step.requests.push_back({.size = Bytes{step.events.back().size}});
-    }
-    // Those of the first batches stay for a while.
-    if (batch < kBatchesOfStep / 2) continue;
-    std::shuffle(live.begin(), live.end(), random);
-    for (int i = 0; i < 2 * kBatch; ++i) {
-      const int freed = live.back();
-      live.pop_back();
-      step.events[(batch - kBatchesOfStep / 2) * 2 * kBatch + i].freed = freed;
-      step.requests[freed].life =
-          static_cast<int64_t>(step.requests.size()) - freed;
-    }
-  }
-  return step;
-}
-
-template <typename Calls>
-void RunSteps(const Step& step, const Calls& calls, int batches,
-              Clock* allocating, Clock* freeing) {
-  std::vector<int64_t> addresses(step.events.size());
-  for (int done = 0; done < batches; done += kBatchesOfStep) {
-    calls.BeginStep();
-    int freed = 0;
-    for (int batch = 0; batch < kBatchesOfStep; ++batch) {
-      allocating->Time([&] {
-        for (int i = batch * kBatch; i < (batch + 1) * kBatch; ++i) {
-          addresses[i] = calls.Allocate(step.events[i].size);
-        }
-      });
-      if (batch < kBatchesOfStep / 2) continue;
-      for (int half = 0; half < 2; ++half, freed += kBatch) {
-        freeing->Time([&] {
-          for (int i = freed; i < freed + kBatch; ++i) {
-            calls.Free(addresses[step.events[i].freed]);
-          }
-        });
-      }
-    }
-  }
-}
 
 // Between so many holes: 64 requests, then 64 releases.
 template <typename Calls>
@@ -220,9 +127,7 @@ int Run(const std::string& mode, int batches, const std::string& counted) {
   } else {
     return 2;
   }
-  std::printf("{\"allocate\": [%.1f, %.1f], \"free\": [%.1f, %.1f]}\n",
-              allocating.Quantile(0.5), allocating.Quantile(0.99),
-              freeing.Quantile(0.5), freeing.Quantile(0.99));
+  Print(&allocating, &freeing);
   return 0;
 }
 
