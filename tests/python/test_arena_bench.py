@@ -10,7 +10,12 @@ import harness
 @pytest.mark.long
 def test_the_cost_of_a_request_holds() -> None:
     done = subprocess.run(
-        [harness.PYTHON, harness.ROOT / "bench" / "arena_bench.py", "--check", "--json"],
+        [
+            harness.PYTHON,
+            harness.ROOT / "bench" / "arena_bench.py",
+            "--check",
+            "--json",
+        ],
         capture_output=True,
         text=True,
         check=False,
