@@ -365,10 +365,10 @@ absl::Status CudaAllocator::Install(const Policy& chosen) {
   return absl::OkStatus();
 }
 
-bool CudaAllocator::BeginStep(DeviceIndex device, bool wants_plan) {
+bool CudaAllocator::BeginStep(DeviceIndex device, int64_t plan) {
   if (ours == nullptr) return false;
   DeviceArena* const arena = ours.load()->arenas().ArenaOf(device);
-  return arena != nullptr && arena->BeginStep(wants_plan);
+  return arena != nullptr && arena->BeginStep(plan);
 }
 
 std::optional<StepArena::Facts> CudaAllocator::ArenaOf(DeviceIndex device) {

@@ -74,11 +74,10 @@ class CudaAllocator {
   // was done before.
   static absl::Status Install(const Policy& policy);
 
-  // A step of the program ends on the device and the next begins;
-  // `wants_plan`: planned addresses may take over
-  // (allocator/arena/step_arena.h). True where they may come to, and have not
-  // yet. One thread at a time.
-  static bool BeginStep(c10::DeviceIndex device, bool wants_plan);
+  // A step of the program ends on the device and the next begins. Where `plan`
+  // is not 0, planned addresses may take over (allocator/arena/step_arena.h).
+  // True where they may come to, and have not yet. One thread at a time.
+  static bool BeginStep(c10::DeviceIndex device, int64_t plan);
   // nullopt where the device has no arena.
   static std::optional<StepArena::Facts> ArenaOf(c10::DeviceIndex device);
 

@@ -59,8 +59,8 @@ absl::StatusOr<std::unique_ptr<DeviceArena>> DeviceArena::Make(
   return arena;
 }
 
-bool DeviceArena::BeginStep(bool is_wanted) {
-  arena_.BeginStep(is_wanted);
+bool DeviceArena::BeginStep(int64_t plan) {
+  arena_.BeginStep(plan);
   // By then blocks that are alive when steps begin have the plan's addresses.
   if (arena_.steps_served() == 2) NoteBeside();
   return arena_.IsTrying();
@@ -229,11 +229,11 @@ absl::Status DeviceArena::Map(char* at, absl::Span<const uint64_t> pages) {
   return mapped;
 }
 
-absl::Status DeviceArena::Unmap(char* at) {
+absl::Status DeviceArena::Unmap(char* at, int64_t count) {
   const CudaScope scope(*parts_.api);
-  const absl::Status unmapped = device_pages_.Unmap(at);
+  const absl::Status unmapped = device_pages_.Unmap(at, count);
   if (!unmapped.ok()) return unmapped;
-  Tell(TraceEntry::SEGMENT_UNMAP, at, Count(page()), nullptr, nullptr);
+  Tell(TraceEntry::SEGMENT_UNMAP, at, count * Count(page()), nullptr, nullptr);
   return unmapped;
 }
 

@@ -69,7 +69,7 @@ class DeviceArena final : PageSystem, StreamOrder {
   Beside FindBeside() const;
 
   // As StepArena's. True where a plan may come to be served, and none is yet.
-  bool BeginStep(bool is_wanted);
+  bool BeginStep(int64_t plan);
 
   // A block of at least `size` bytes (positive); nullptr where there are not
   // enough pages for it. `is_last`: as StepArena's.
@@ -133,7 +133,7 @@ class DeviceArena final : PageSystem, StreamOrder {
   absl::StatusOr<uint64_t> Create() override;
   void Release(uint64_t page) override;
   absl::Status Map(char* at, absl::Span<const uint64_t> pages) override;
-  absl::Status Unmap(char* at) override;
+  absl::Status Unmap(char* at, int64_t count) override;
 
   int streams() const override { return stream_count_; }
   absl::StatusOr<StreamMark> Mark(int stream) override;

@@ -35,7 +35,7 @@ struct DeviceCalls {
 
   void BeginStep() const {
     if (mode != "native") {
-      CudaAllocator::BeginStep(0, /*wants_plan=*/mode == "planned");
+      CudaAllocator::BeginStep(0, /*plan=*/mode == "planned" ? 1 : 0);
     }
   }
   c10::DataPtr Allocate(int64_t size) const { return allocator.allocate(size); }

@@ -99,9 +99,9 @@ int CudaDevice::CurrentIndex() const {
   return Insist([] { return c10::cuda::current_device(); });
 }
 
-bool CudaDevice::BeginStep(int index, bool follows_plan) {
-  return IsUsed() && CudaAllocator::BeginStep(
-                         static_cast<c10::DeviceIndex>(index), follows_plan);
+bool CudaDevice::BeginStep(int index, int64_t plan) {
+  return IsUsed() &&
+         CudaAllocator::BeginStep(static_cast<c10::DeviceIndex>(index), plan);
 }
 
 std::optional<Bytes> CudaDevice::WasteBeside(int index) const {

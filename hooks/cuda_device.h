@@ -33,7 +33,7 @@ class CudaDevice final : public Device {
   void SetBudget(int index, Bytes budget) override;
   absl::Status Install(const Settings& settings,
                        const Callbacks& callbacks) override;
-  bool BeginStep(int index, bool follows_plan) override;
+  bool BeginStep(int index, int64_t plan) override;
   Bytes StepPeak(int index) const override;
   Bytes RunPeak(int index) const override;
   void ResetPeak(int index) override;

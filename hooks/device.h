@@ -121,10 +121,10 @@ class Device {
   // Nothing is held to a budget any more, where that ends here.
   virtual void StopBounding() {}
 
-  // A step ends there and the next one begins. `follows_plan`: it is planned,
-  // so that its addresses may be, too. True while they may come to be and are
-  // not yet.
-  virtual bool BeginStep(int /*index*/, bool /*follows_plan*/) { return false; }
+  // A step ends there and the next one begins. `plan`: the number of the plan
+  // that it followed, so that its addresses may be planned, too; 0: none. True
+  // while they may come to be and are not yet.
+  virtual bool BeginStep(int /*index*/, int64_t /*plan*/) { return false; }
 
   // Reserved bytes that nothing alive uses and no other request can have: parts
   // of pages and of segments. nullopt where only the peaks of steps show them.

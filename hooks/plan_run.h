@@ -25,6 +25,8 @@ struct TapePlan {
     // and, after them, the stages (planner/profile.h).
     int until = 0;
   };
+  // Identifies the plan in the process, 1 or more; kept when it is priced anew.
+  int64_t number = 0;
   Plan plan;
   Simulation simulation;         // from when it was made
   Time base{};                   // what its pair takes with nothing evicted

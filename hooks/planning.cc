@@ -48,6 +48,8 @@ absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
       Simulate(request.measured.profile, plan->actions, plan->budget);
   if (!simulation.ok()) return simulation.status();
   auto solved = std::make_shared<TapePlan>(request.bound);
+  // A request makes up to two.
+  solved->number = 2 * int64_t{request.number} + (request.in_place ? 1 : 0);
   solved->plan = *std::move(plan);
   solved->simulation = *std::move(simulation);
   for (const Action& action : solved->plan.actions) {

@@ -151,7 +151,8 @@ void Runtime::BeginDeviceStep() {
   const bool follows_plan =
       followed_plan_ != nullptr &&
       (state_ == State::kActive || state_ == State::kSteady);
-  const bool may_be_placed = Device::Get().BeginStep(device_, follows_plan);
+  const bool may_be_placed = Device::Get().BeginStep(
+      device_, follows_plan ? followed_plan_->number : 0);
   unplaced_steps_ =
       may_be_placed ? unplaced_steps_ + (follows_plan ? 1 : 0) : 0;
   // A step that was not as planned shows that at its end.

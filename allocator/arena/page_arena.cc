@@ -197,20 +197,26 @@ void PageArena::TakeFreePages(int64_t count, PageRange but) {
   const std::vector<int64_t> taken =
       ages_.Oldest(count, FreePages(free_, pages_, but));
   if (taken.empty() || !ages_.WaitFor(taken)) return;
-  for (const int64_t index : taken) {
-    const int64_t begin = index * pages_.page();
-    const int64_t end = begin + pages_.page();
-    StreamUses uses = FreeAt(begin).Take(begin, end);
-    const bool is_spare =
-        std::all_of(uses.begin(), uses.end(),
-                    [this](const StreamUse& use) {
-                      return use.stream != StreamUse::kOutside ||
-                             WaitForOutside(use.end);
-                    }) &&
-        pages_.Unmap(index);
-    if (is_spare) ++moves_;
-    if (is_spare) uses.clear();
-    FreeAt(begin).Add(begin, {end, !is_spare, std::move(uses)});
+  for (const PageRange& run : RunsOf(taken)) TakeFreeRun(run);
+}
+
+void PageArena::TakeFreeRun(PageRange run) {
+  std::vector<StreamUses> uses;
+  bool is_spare = true;
+  for (int64_t i = run.first; i < run.last; ++i) {
+    const int64_t begin = i * pages_.page();
+    uses.push_back(FreeAt(begin).Take(begin, begin + pages_.page()));
+    for (const StreamUse& use : uses.back()) {
+      is_spare &= use.stream != StreamUse::kOutside || WaitForOutside(use.end);
+    }
+  }
+  is_spare = is_spare && pages_.Unmap(run);
+  if (is_spare) moves_ += run.last - run.first;
+  for (int64_t i = run.first; i < run.last; ++i) {
+    const int64_t begin = i * pages_.page();
+    StreamUses& before = uses[i - run.first];
+    FreeAt(begin).Add(begin, {begin + pages_.page(), !is_spare,
+                              is_spare ? StreamUses() : std::move(before)});
   }
 }
 
@@ -223,10 +229,10 @@ void PageArena::TakePlanPages(int64_t count, PageRange but) {
     if (!WaitForOutside(end)) return;
   }
   plan_->ForgetOutsideEnds();
-  for (const int64_t index : idle) {
-    if (!pages_.Unmap(index)) continue;
-    ++moves_;
-    ++plan_missing_;
+  for (const PageRange& run : RunsOf(idle)) {
+    if (!pages_.Unmap(run)) continue;
+    moves_ += run.last - run.first;
+    plan_missing_ += run.last - run.first;
   }
 }
 

@@ -165,6 +165,7 @@ class PageArena final : PlanBacking {
   std::vector<FreePage> IdlePlanPages(PageRange but) const;
   bool Supply(int64_t count, PageRange but);
   void TakeFreePages(int64_t count, PageRange but);
+  void TakeFreeRun(PageRange run);
   void TakePlanPages(int64_t count, PageRange but);
   bool WaitForOutside(const StreamMark& end);
   std::vector<Range> MappedRanges() const;

@@ -5,6 +5,16 @@
 
 namespace ebbtide {
 
+std::vector<PageRange> RunsOf(std::vector<int64_t> pages) {
+  std::sort(pages.begin(), pages.end());
+  std::vector<PageRange> runs;
+  for (const int64_t page : pages) {
+    if (runs.empty() || runs.back().last != page) runs.push_back({page, page});
+    ++runs.back().last;
+  }
+  return runs;
+}
+
 PageMap::~PageMap() { ReleaseSpare(); }
 
 absl::Status PageMap::Reserve(Bytes size) {
@@ -34,12 +44,15 @@ bool PageMap::Create(int64_t count) {
   return true;
 }
 
-bool PageMap::Unmap(int64_t index) {
-  spare_.reserve(spare_.size() + 1);  // nothing throws once it is unmapped
-  if (!system_.Unmap(base_ + index * page_).ok()) return false;
-  spare_.push_back(pages_[index].handle);
-  pages_[index] = {};
-  --mapped_;
+bool PageMap::Unmap(PageRange pages) {
+  const int64_t count = pages.last - pages.first;
+  spare_.reserve(spare_.size() + count);  // nothing throws once it is unmapped
+  if (!system_.Unmap(base_ + pages.first * page_, count).ok()) return false;
+  for (int64_t i = pages.first; i < pages.last; ++i) {
+    spare_.push_back(pages_[i].handle);
+    pages_[i] = {};
+  }
+  mapped_ -= count;
   while (!pages_.empty() && !pages_.back().is_mapped) pages_.pop_back();
   return true;
 }

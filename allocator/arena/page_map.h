@@ -22,6 +22,9 @@ struct PageRange {
   bool Has(int64_t page) const { return page >= first && page < last; }
 };
 
+// Pages of these numbers, joined where they are neighbours, in order.
+std::vector<PageRange> RunsOf(std::vector<int64_t> pages);
+
 class PageMap {
  public:
   // `system` outlives this.
@@ -51,8 +54,8 @@ class PageMap {
   // Creates spare pages until there are `count`, within the system's room.
   // False where there are fewer then.
   bool Create(int64_t count);
-  // Unmaps the page, which becomes spare. False, and it stays, on failure.
-  bool Unmap(int64_t index);
+  // Unmaps the pages, which become spare. False, and they stay, on failure.
+  bool Unmap(PageRange pages);
   // Maps spare pages where [begin, end) has none; there are enough. On failure
   // some of them may be mapped.
   absl::Status MapSpare(int64_t begin, int64_t end);

@@ -33,8 +33,9 @@ class PageSystem {
   virtual void Release(uint64_t page) = 0;
   // Maps the pages one behind the other, from `at` on. On failure none is.
   virtual absl::Status Map(char* at, absl::Span<const uint64_t> pages) = 0;
-  // Unmaps the page at `at`. No queued work uses it. On failure it stays.
-  virtual absl::Status Unmap(char* at) = 0;
+  // Unmaps `count` pages, one behind the other, from `at` on. No queued work
+  // uses them. On failure all stay.
+  virtual absl::Status Unmap(char* at, int64_t count) = 0;
 };
 
 // The end of the work that was queued on a stream at some time.

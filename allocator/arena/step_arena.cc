@@ -67,9 +67,14 @@ const char* NameOf(StepArena::State state) {
   return "";
 }
 
-void StepArena::BeginStep(bool is_wanted) {
+void StepArena::BeginStep(int64_t plan) {
+  const bool is_wanted = plan != 0;
   pages_.BeginStep();
-  if (state_ == State::kServing) Judge(is_wanted);
+  if (state_ == State::kServing) {
+    Judge(plan);
+  } else {
+    served_plan_ = plan;
+  }
   if (state_ == State::kCounterfactual) Think();
   // The thought is a step further than the record.
   if (state_ == State::kRecording || state_ == State::kCounterfactual ||
@@ -78,13 +83,20 @@ void StepArena::BeginStep(bool is_wanted) {
   }
 }
 
-void StepArena::Judge(bool is_wanted) {
+void StepArena::Judge(int64_t plan) {
+  const bool is_wanted = plan != 0;
   const ArenaCounts now = pages_.facts().counts;
   const ArenaCounts before = std::exchange(judged_, now);
   ++steps_served_;
   const auto requests = static_cast<int64_t>(step_.size());
   const int64_t wrong = Mismatches(before, now);
   const bool is_bad = wrong * kTolerance > requests;
+  if (is_bad && is_wanted && plan != served_plan_) {
+    pages_.EndPlan();
+    std::lock_guard lock(mutex_);
+    trace_.Clear();
+    return Retry(/*is_retreat=*/false);
+  }
   if (IsDueAnew(wrong > 0 && is_wanted)) {
     pages_.EndPlan();
     return TakeOver();

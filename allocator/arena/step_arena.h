@@ -8,7 +8,8 @@
 //                    out anew for that.
 //   kServing         as planned, since that held for kCleanSteps in a row.
 //                    Where steps repeat that are not as planned, the plan is
-//                    laid out anew for those.
+//                    laid out anew for those. Where the job follows another
+//                    plan of its own, its steps are traced by demand again.
 //   kOff             by demand, after kMostRetreats retreats in a row:
 //                    kBadSteps in a row were not as planned, or what was
 //                    thought was not what happened. Until a plan is not wanted
@@ -81,9 +82,10 @@ class StepArena {
   StepArena(const StepArena&) = delete;
   StepArena& operator=(const StepArena&) = delete;
 
-  // A step ends and the next one begins. `is_wanted`: a plan is of use; a step
-  // without that is as good as one that is not as planned.
-  void BeginStep(bool is_wanted);
+  // A step ends and the next one begins. `plan`: the number of the plan that
+  // the job followed in the step that ends; 0: none, so that planned addresses
+  // are of no use, and the step is as good as one that is not as planned.
+  void BeginStep(int64_t plan);
 
   // As those of PageArena. `is_last`: there is nothing more to free for the
   // request, which is served by demand, wherever the plan has it. If that needs
@@ -110,7 +112,7 @@ class StepArena {
   void* AllocateLast(Bytes size, int stream, PageArena::By by);
   void NoteMismatch(int slot, Bytes size);
   void Trace(const void* block, Bytes size, int stream);
-  void Judge(bool is_wanted);
+  void Judge(int64_t plan);
   bool IsDueAnew(bool is_wrong);
   void Record(bool is_wanted);
   void Think();
@@ -132,6 +134,7 @@ class StepArena {
   int bad_steps_ = 0;
   int64_t good_steps_ = 0;
   int64_t steps_served_ = 0;
+  int64_t served_plan_ = 0;  // of the job, whose steps were laid out
 
   // Never held while the page arena is called.
   mutable std::mutex mutex_;

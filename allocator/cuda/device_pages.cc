@@ -101,14 +101,14 @@ absl::Status DevicePages::Map(char* at, absl::Span<const uint64_t> pages) {
   if (status.ok()) return status;
   while (end > at) {
     end -= Count(page_);
-    Unmap(end).IgnoreError();
+    Unmap(end, 1).IgnoreError();
   }
   return status;
 }
 
-absl::Status DevicePages::Unmap(char* at) {
+absl::Status DevicePages::Unmap(char* at, int64_t count) {
   return DriverStatus(*driver_, Twice([&] {
-    return driver_->mem_unmap(Address(at), Size(page_));
+    return driver_->mem_unmap(Address(at), count * Size(page_));
   }),
                       "cuMemUnmap");
 }

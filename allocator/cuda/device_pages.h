@@ -33,7 +33,7 @@ class DevicePages {
   absl::StatusOr<uint64_t> Create();
   void Release(uint64_t page);
   absl::Status Map(char* at, absl::Span<const uint64_t> pages);
-  absl::Status Unmap(char* at);
+  absl::Status Unmap(char* at, int64_t count);
 
   // The peer may use what is mapped from now on. What is mapped already has to
   // be named to Allow.

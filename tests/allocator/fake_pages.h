@@ -64,18 +64,19 @@ class FakePages final : public PageSystem, public StreamOrder {
     }
     return absl::OkStatus();
   }
-  absl::Status Unmap(char* at) override {
+  absl::Status Unmap(char* at, int64_t count) override {
     if (Fails()) return Failure();
-    if (MeetsLive(at, at + kFakePage)) {
-      Complain("a page is unmapped below a live block");
-    }
+    char* const end = at + count * kFakePage;
+    if (MeetsLive(at, end)) Complain("a page is unmapped below a live block");
     for (const Use& past : past_) {
-      const bool meets = past.begin < at + kFakePage && at < past.end;
+      const bool meets = past.begin < end && at < past.end;
       if (meets && done_[past.stream] < past.until) {
         Complain("a page is unmapped before the work is done that uses it");
       }
     }
-    if (mapped_.erase(at) == 0) Complain("what is unmapped was not mapped");
+    for (; at < end; at += kFakePage) {
+      if (mapped_.erase(at) == 0) Complain("what is unmapped was not mapped");
+    }
     return absl::OkStatus();
   }
 

@@ -40,8 +40,8 @@ class StepArenaTest : public testing::Test {
   }
   // Two blocks that are alive at once, and one that lives into the next step,
   // until the second of those comes.
-  void Step(int64_t size = 1024, bool is_wanted = true) {
-    arena_.BeginStep(is_wanted);
+  void Step(int64_t size = 1024, int64_t plan = 1) {
+    arena_.BeginStep(plan);
     void* const first = Ask(size);
     FreeKept();
     Free(Ask(2 * size));
@@ -98,11 +98,11 @@ TEST_F(StepArenaTest, OneOtherStepDoesNotEndThePlan) {
 
 TEST_F(StepArenaTest, StepsThatNeverRepeatEndThePlanAndItsBlocksStay) {
   StepUntil(State::kServing);
-  arena_.BeginStep(true);
+  arena_.BeginStep(/*plan=*/1);
   void* const held = Ask(1024);
   for (int i = 1; i < StepArena::kBadSteps; ++i) Step(4096 * i);
   FreeKept();
-  arena_.BeginStep(true);
+  arena_.BeginStep(/*plan=*/1);
   EXPECT_EQ(arena_.facts().state, State::kRecording);
   EXPECT_THAT(arena_.facts().reason, HasSubstr("2 requests were not expected"));
   EXPECT_EQ(arena_.facts().pages.planned, Bytes{0});
@@ -118,7 +118,7 @@ TEST_F(StepArenaTest, ItIsOffAfterSomeRetreats) {
   EXPECT_EQ(arena_.facts().state, State::kOff);
   for (int i = 0; i < 20; ++i) Step();
   EXPECT_EQ(arena_.facts().state, State::kOff);
-  Step(1024, /*is_wanted=*/false);
+  Step(1024, /*plan=*/0);
   StepUntil(State::kServing);
 }
 
@@ -131,6 +131,26 @@ TEST_F(StepArenaTest, StepsThatRepeatOtherwiseAreLaidOutAnewWhileServed) {
   for (int i = 0; i < 5; ++i) Step(4096);
   EXPECT_EQ(Counts().planned, before + 5 * 3);
   EXPECT_EQ(arena_.facts().retreats, 0);
+}
+
+TEST_F(StepArenaTest, AnotherPlanOfTheJobEndsTheLayoutAtOnce) {
+  StepUntil(State::kServing);
+  Step(4096, /*plan=*/2);
+  EXPECT_EQ(arena_.facts().state, State::kServing);
+  Step(4096, /*plan=*/2);
+  EXPECT_EQ(arena_.facts().state, State::kRecording);
+  EXPECT_EQ(arena_.facts().retreats, 0);
+  for (int i = 0; i < 5; ++i) Step(4096, /*plan=*/2);
+  EXPECT_EQ(arena_.facts().state, State::kServing);
+  EXPECT_EQ(arena_.facts().height, Bytes{4096 + 8192});
+}
+
+TEST_F(StepArenaTest, AnotherPlanWithTheSameStepsIsServedOn) {
+  StepUntil(State::kServing);
+  const int64_t before = Counts().planned;
+  for (int i = 0; i < 5; ++i) Step(1024, /*plan=*/2);
+  EXPECT_EQ(arena_.facts().state, State::kServing);
+  EXPECT_EQ(Counts().planned, before + 5 * 3);
 }
 
 TEST_F(StepArenaTest, StepsThatChangeForEverAreLaidOutAnewFewTimes) {
@@ -147,14 +167,14 @@ TEST_F(StepArenaTest, StepsThatChangeForEverAreLaidOutAnewFewTimes) {
 
 TEST_F(StepArenaTest, AnOpThatDoesNotKeepToThePlanIsNamed) {
   const auto step = [&](int64_t size) {
-    arena_.BeginStep(true);
+    arena_.BeginStep(/*plan=*/1);
     current_op = "aten::mm";
     Free(Ask(size));
   };
   while (arena_.facts().state != State::kServing) step(1024);
   step(2000);
   // Without a name it is the op that the plan has there.
-  arena_.BeginStep(true);
+  arena_.BeginStep(/*plan=*/1);
   current_op = "";
   Free(Ask(3000));
   current_op = "aten::add";
@@ -167,7 +187,7 @@ TEST_F(StepArenaTest, AnOpThatDoesNotKeepToThePlanIsNamed) {
 }
 
 TEST_F(StepArenaTest, WhereAPlanIsNotWantedNoneIsLaidOut) {
-  for (int i = 0; i < 20; ++i) Step(1024, /*is_wanted=*/false);
+  for (int i = 0; i < 20; ++i) Step(1024, /*plan=*/0);
   EXPECT_EQ(arena_.facts().state, State::kRecording);
   EXPECT_EQ(arena_.facts().height, Bytes{0});
 }
@@ -178,7 +198,7 @@ TEST_F(StepArenaTest, BlocksThatLiveLongerThanTheyDidAreLaidOutAnew) {
   StepUntil(State::kCounterfactual);
   EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
   const auto step = [this] {
-    arena_.BeginStep(true);
+    arena_.BeginStep(/*plan=*/1);
     void* const first = Ask(1024);
     void* const second = Ask(2048);
     FreeKept();
@@ -222,7 +242,7 @@ TEST_F(StepArenaTest, ThePlanEndsForARequestThatNeedsItsHoles) {
   FreeKept();
   page_arena_.GiveBack(Bytes{1 << 24}, /*of_plan=*/true);
   pages_.limit = 1;
-  arena_.BeginStep(true);
+  arena_.BeginStep(/*plan=*/1);
   void* const first = Ask(1024);
   EXPECT_EQ(arena_.Allocate(Bytes{1536}, 0), nullptr);
   void* const block = arena_.Allocate(Bytes{1536}, 0, /*is_last=*/true);

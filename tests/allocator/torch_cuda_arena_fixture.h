@@ -42,7 +42,7 @@ class TorchCudaArenaTest : public testing::Test {
   // Whatever state it is in, the arena forgets its steps.
   void TearDown() override {
     held_.clear();
-    for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, false);
+    for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, /*plan=*/0);
     EXPECT_EQ(Facts().pages.planned, Bytes{0});
     EXPECT_EQ(Facts().pages.alive, Bytes{0});
     EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{0});
@@ -75,7 +75,7 @@ class TorchCudaArenaTest : public testing::Test {
   }
   // Of the third, which lives into the next step, half is asked for.
   void Step(int64_t size = 200'000) {
-    CudaAllocator::BeginStep(kDevice, /*wants_plan=*/true);
+    CudaAllocator::BeginStep(kDevice, /*plan=*/1);
     Ask(0, size);
     Free(2);
     Ask(1, 2 * size);

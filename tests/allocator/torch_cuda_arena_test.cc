@@ -119,7 +119,7 @@ TEST_F(TorchCudaArenaTest, ItServesNoPrivatePools) {
 TEST_F(TorchCudaArenaTest, ABlockThatAnotherStreamUsesIsNotReusedBeforeIt) {
   StepUntilItServes();
   const auto other = c10::cuda::getStreamFromPool(false, kDevice);
-  CudaAllocator::BeginStep(kDevice, true);
+  CudaAllocator::BeginStep(kDevice, /*plan=*/1);
   cudasim_set_schedule(CUDASIM_LATE);
   Ask(0, 200'000);
   Free(2);
@@ -133,7 +133,7 @@ TEST_F(TorchCudaArenaTest, ABlockThatAnotherStreamUsesIsNotReusedBeforeIt) {
   Free(1);
   Ask(2, 100'000);
   Free(3);
-  CudaAllocator::BeginStep(kDevice, true);
+  CudaAllocator::BeginStep(kDevice, /*plan=*/1);
   Ask(0, 200'000);
   ASSERT_EQ(held_[0].first.get(), first);
   ASSERT_EQ(cudaMemsetAsync(first, 2, 200'000,
@@ -179,7 +179,7 @@ TEST_F(TorchCudaArenaTest, EmptyingTheCacheGivesPagesOfThePlanBack) {
 TEST_F(TorchCudaArenaTest, AServedStepMakesTheCallsThatTheFileHas) {
   const auto other = c10::cuda::getStreamFromPool(false, kDevice);
   const auto step_on_two_streams = [&] {
-    CudaAllocator::BeginStep(kDevice, /*wants_plan=*/true);
+    CudaAllocator::BeginStep(kDevice, /*plan=*/1);
     for (int i = 0; i < 3; ++i) {
       Ask(2 * i, 300'000);
       if (i == 1) native::recordStream(held_[2].first, other);
@@ -208,7 +208,7 @@ TEST_F(TorchCudaArenaTest, AServedStepMakesTheCallsThatTheFileHas) {
   for (int i = 0; i < 4; ++i) Step();
   count("one stream", [&] { Step(); });
   held_.clear();
-  for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, false);
+  for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, /*plan=*/0);
   for (int i = 0; i < 12; ++i) step_on_two_streams();
   ASSERT_EQ(Facts().state, State::kServing);
   count("two streams", step_on_two_streams);
