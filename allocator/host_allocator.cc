@@ -103,10 +103,6 @@ void HostAllocator::SetBudget(Bytes budget) {
   arena_.SetCap(cap);
 }
 
-Overruns HostAllocator::overruns() const {
-  return {overruns_, Bytes{first_wanted_.load()}, Bytes{first_budget_.load()}};
-}
-
 void HostAllocator::BeforeFork() {
   ledger_.LockForFork();
   arena_.LockForFork();
@@ -125,15 +121,9 @@ void HostAllocator::Admit(Bytes size, Kind kind) {
     const Bytes needed = ledger_.live() + size - ledger_.budget();
     if (!Relieve(needed)) break;
   }
-  const Bytes budget = ledger_.budget();
-  const Bytes wanted = ledger_.live() + size;
-  if (overruns_.fetch_add(1) == 0) {
-    first_wanted_ = Count(wanted);
-    first_budget_ = Count(budget);
-  }
   if (const OverrunHandler handler = on_overrun_; handler && !in_handler) {
     HandlerScope scope;
-    handler(wanted, budget);
+    handler(ledger_.live() + size, ledger_.budget());
   }
   ledger_.Take(size, kind);
 }

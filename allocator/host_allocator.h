@@ -9,8 +9,8 @@
 // When a request does not fit, the pressure handler is called, again and again
 // until it fits or the handler has nothing left. A request that still does not
 // fit is an overrun: the overrun handler may throw to refuse it; otherwise it
-// goes through and is counted. On a thread that is inside a handler, further
-// requests call no handler.
+// goes through. On a thread that is inside a handler, further requests call no
+// handler.
 //
 // Thread-safe. Handlers run on the thread that asks, without any lock of ours.
 #ifndef EBBTIDE_ALLOCATOR_HOST_ALLOCATOR_H_
@@ -25,12 +25,6 @@
 #include "profiler/kind.h"
 
 namespace ebbtide {
-
-struct Overruns {
-  int64_t count = 0;
-  Bytes first_wanted{};  // live bytes the first one led to
-  Bytes first_budget{};  // the budget it exceeded
-};
 
 class HostAllocator {
  public:
@@ -69,7 +63,6 @@ class HostAllocator {
   // Bytes of a large block that may be read and written; 0 for other addresses.
   Bytes SizeOf(const void* block) const { return arena_.SizeOf(block); }
   ArenaStats arena_stats() const { return arena_.Stats(); }
-  Overruns overruns() const;
 
   // For pthread_atfork: before the fork, and after it in parent and child. The
   // child inherits blocks and counts, and may allocate and free.
@@ -89,9 +82,6 @@ class HostAllocator {
   std::atomic<int64_t> cap_ = Count(kNoBudget);  // last given to the arena
   std::atomic<PressureHandler> on_pressure_ = nullptr;
   std::atomic<OverrunHandler> on_overrun_ = nullptr;
-  std::atomic<int64_t> overruns_ = 0;
-  std::atomic<int64_t> first_wanted_ = 0;
-  std::atomic<int64_t> first_budget_ = 0;
 };
 
 }  // namespace ebbtide
