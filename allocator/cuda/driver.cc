@@ -7,37 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "allocator/cuda_api.h"
+#include "profiler/function_finder.h"
 
 namespace ebbtide {
 namespace {
 
 // The interface that all of these functions have had since.
 constexpr unsigned kVersion = 11030;
-
-class EntryPoints {
- public:
-  using GetEntryPoint = decltype(&cudaGetDriverEntryPointByVersion);
-
-  explicit EntryPoints(GetEntryPoint get) : get_(get) {}
-
-  template <typename Function>
-  void Find(const char* name, Function** function) {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-    const cudaError_t error =
-        get_(name, &found, kVersion, cudaEnableDefault, &result);
-    if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) {
-      found = nullptr;
-    }
-    if (found == nullptr && missing_ == nullptr) missing_ = name;
-    *function = reinterpret_cast<Function*>(found);
-  }
-  const char* missing() const { return missing_; }
-
- private:
-  const GetEntryPoint get_;
-  const char* missing_ = nullptr;
-};
 
 }  // namespace
 
@@ -53,7 +29,15 @@ absl::StatusOr<const CudaDriver*> CudaDriver::Loaded() {
     return absl::FailedPreconditionError(absl::StrCat(
         runtime->name, " has no cudaGetDriverEntryPointByVersion"));
   }
-  EntryPoints in(reinterpret_cast<EntryPoints::GetEntryPoint>(get));
+  FunctionFinder in([get](const char* name) -> void* {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+    const cudaError_t error =
+        reinterpret_cast<decltype(&cudaGetDriverEntryPointByVersion)>(get)(
+            name, &found, kVersion, cudaEnableDefault, &result);
+    const bool is_found = result == cudaDriverEntryPointSuccess;
+    return error == cudaSuccess && is_found ? found : nullptr;
+  });
   CudaDriver driver = {};
   in.Find("cuDeviceGetAttribute", &driver.device_get_attribute);
   in.Find("cuGetErrorString", &driver.get_error_string);
