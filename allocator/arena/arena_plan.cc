@@ -7,13 +7,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "planner/place_problem.h"
 
 namespace ebbtide {
 namespace {
-
-int64_t RoundUp(int64_t offset) {
-  return (offset + kArenaGrain - 1) / kArenaGrain * kArenaGrain;
-}
 
 // Which slot was asked for last, by address.
 class LastAsked {
@@ -80,7 +77,7 @@ absl::StatusOr<ArenaPlan> ArenaPlan::Make(
                               .stream = request.stream,
                               .offset = request.offset};
       if (slot.offset != kUnplaced) {
-        slot.end = RoundUp(request.offset + Count(request.size));
+        slot.end = AlignUp(request.offset + Count(request.size), kArenaGrain);
       }
       plan.slots_.push_back(slot);
       plan.height_ = std::max(plan.height_, Bytes{slot.end});

@@ -6,6 +6,7 @@
 
 #include "allocator/replay/policy.h"
 #include "planner/check.h"
+#include "planner/place_problem.h"
 
 namespace ebbtide {
 namespace {
@@ -18,10 +19,6 @@ constexpr int64_t kLargeSegment = 20 * kMiB;
 constexpr int64_t kLeastOwnSegment = 10 * kMiB;
 // Of addresses for each stream and pool: more than any trace asks for.
 constexpr int64_t kRange = int64_t{1} << 52;
-
-int64_t UpTo(int64_t size, int64_t step) {
-  return (size + step - 1) / step * step;
-}
 
 struct Block {
   int64_t address = 0;
@@ -43,7 +40,7 @@ class TorchPools : public ReplayPolicy {
   explicit TorchPools(bool expandable) : expandable_(expandable) {}
 
   int64_t Allocate(int64_t size, int stream) override {
-    size = UpTo(size, kLeastBlock);
+    size = AlignUp(size, kLeastBlock);
     const bool small = size <= kMostSmall;
     Pool& pool = pools_[{stream, small}];
     FreeBlock found = Find(&pool, size);
@@ -110,7 +107,7 @@ class TorchPools : public ReplayPolicy {
   }
 
   FreeBlock AddSegment(Pool* pool, int64_t size, bool small) {
-    int64_t room = UpTo(size, kSmallSegment);
+    int64_t room = AlignUp(size, kSmallSegment);
     if (small) room = kSmallSegment;
     if (!small && size < kLeastOwnSegment) room = kLargeSegment;
     Blocks& segment = pool->segments.emplace_back();
@@ -133,7 +130,7 @@ class TorchPools : public ReplayPolicy {
     }
     Block& last = segment.back();
     const int64_t page = small ? kSmallSegment : kLargeSegment;
-    const int64_t mapped = UpTo(size - last.size, page);
+    const int64_t mapped = AlignUp(size - last.size, page);
     for (int64_t k = 0; k < mapped; k += page) Reserve(page);
     last.size += mapped;
     return PutBack(pool, &segment, std::prev(segment.end()));
