@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_arena.h"
 #include "allocator/torch_cuda_books.h"
 #include "allocator/torch_cuda_budget.h"
@@ -131,7 +130,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
       }
       relieved = true;
     }
-    SetFraction(request.device, &state);
+    SetNativeFraction(request.device, &arenas_);
     return relieved;
   }
 
@@ -181,68 +180,10 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   // This thread's, with its budget carried out.
   DeviceIndex SettledDevice() {
     const DeviceIndex device = c10::cuda::current_device();
-    Settle(device, &CudaBudgets()[device]);
+    if (!CudaBudgets()[device].is_settled) {
+      CarryOutBudget(device, policy, &arenas_);
+    }
     return device;
-  }
-
-  // Before the first request under a new budget or fraction, because it needs
-  // the size of the device and with it the device's context.
-  void Settle(DeviceIndex device, CudaBudget* state) {
-    if (state->is_settled || !inner().initialized()) return;
-    if (state->is_settled.exchange(true)) return;
-    state->is_used = true;
-    // The stream may be in capture.
-    const auto api = CudaApi::Loaded();
-    std::optional<CudaScope> relaxed;
-    if (api.ok()) relaxed.emplace(**api);
-    const auto [free, total] = inner().getMemoryInfo(device);
-    state->total = Bytes{static_cast<int64_t>(total)};
-    if (!state->has_been_asked_for.exchange(true) && policy.budget != nullptr) {
-      SetCudaBudget(
-          device,
-          policy.budget(device, {.total = Bytes{static_cast<int64_t>(total)},
-                                 .free = Bytes{static_cast<int64_t>(free)},
-                                 .reserved = BooksOf(device).reserved()}));
-    }
-    if (sees_blocks_ && state->budget != Count(kNoBudget)) MakeArena(device);
-    SetFraction(device, state);
-    GiveBackExcess(device, *state);
-  }
-
-  void MakeArena(DeviceIndex device) {
-    const Bytes total = CudaBudgets()[device].total;
-    const absl::Status made =
-        arenas_.MakeArena(device, total, LimitOf(device, total));
-    if (!made.ok() && policy.on_no_arena != nullptr) {
-      policy.on_no_arena(device, made);
-    }
-  }
-
-  // Memory that nothing uses, where a budget has become smaller than what is
-  // reserved. While a graph is captured PyTorch cannot look for it.
-  void GiveBackExcess(DeviceIndex device, const CudaBudget& state) {
-    if (arenas_.HasOpenPool() ||
-        BooksOf(device).reserved() <= LimitOf(device, state.total)) {
-      return;
-    }
-    inner().emptyCache({0, 0});
-  }
-
-  // Of the native allocator: what the arena has is not its.
-  void SetFraction(DeviceIndex device, CudaBudget* state) {
-    double fraction = state->user_fraction;
-    if (state->budget != Count(kNoBudget)) {
-      DeviceArena* const arena = arenas_.ArenaOf(device);
-      Bytes limit = LimitOf(device, state->total);
-      if (arena != nullptr) limit -= arena->mapped();
-      // The native allocator multiplies and rounds down.
-      fraction = std::clamp((static_cast<double>(Count(limit)) + 0.5) /
-                                static_cast<double>(Count(state->total)),
-                            0.0, fraction);
-    }
-    if (fraction >= 1 && !state->has_fraction) return;
-    state->has_fraction = true;
-    inner().setMemoryFraction(std::min(fraction, 1.0), device);
   }
 
   // Null where the request has to fail, or the stream is not PyTorch's.
@@ -254,24 +195,10 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
       if (data || !arena->Serves(c10::cuda::getCurrentCUDAStream(device))) {
         return data;
       }
-      if (GiveBackNative(device)) continue;
+      if (GiveBackNative(device, &arenas_)) continue;
       if (!Relieve(device, rounded, Shortage::kForeseen)) break;
     }
     return arenas_.Allocate(arena, size, /*is_last=*/true);
-  }
-
-  // Empty segments of the native allocator. False where there are none: it is
-  // asked only if something of it has been freed since.
-  bool GiveBackNative(DeviceIndex device) {
-    CudaBudget& state = CudaBudgets()[device];
-    const DeviceBooks& books = BooksOf(device);
-    const Bytes idle = books.NativeIdle();
-    if (idle <= Bytes{state.native_idle.load()}) return false;
-    const Bytes before = books.reserved();
-    native::CUDAAllocator& native = arenas_.native_allocator();
-    native.emptyCache({0, 0});
-    state.native_idle = Count(books.NativeIdle());
-    return books.reserved() < before;
   }
 
   // `take` asks the native allocator, which throws where it fails.
@@ -324,6 +251,12 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
 
 std::atomic<BudgetedCudaAllocator*> ours = nullptr;
 
+// Of the device or the block; nullptr where there is none.
+template <typename Place>
+DeviceArena* ArenaAt(Place place) {
+  return ours == nullptr ? nullptr : ours.load()->arenas().ArenaOf(place);
+}
+
 bool OnMiss::Execute() {
   if (request.device < 0) return false;
   return ours.load()->OnSegment();
@@ -366,21 +299,18 @@ absl::Status CudaAllocator::Install(const Policy& chosen) {
 }
 
 bool CudaAllocator::BeginStep(DeviceIndex device, int64_t plan) {
-  if (ours == nullptr) return false;
-  DeviceArena* const arena = ours.load()->arenas().ArenaOf(device);
+  DeviceArena* const arena = ArenaAt(device);
   return arena != nullptr && arena->BeginStep(plan);
 }
 
 std::optional<StepArena::Facts> CudaAllocator::ArenaOf(DeviceIndex device) {
-  if (ours == nullptr) return std::nullopt;
-  const DeviceArena* const arena = ours.load()->arenas().ArenaOf(device);
+  const DeviceArena* const arena = ArenaAt(device);
   if (arena == nullptr) return std::nullopt;
   return arena->facts();
 }
 
 std::optional<Bytes> CudaAllocator::WasteBeside(DeviceIndex device) {
-  if (ours == nullptr) return std::nullopt;
-  const DeviceArena* const arena = ours.load()->arenas().ArenaOf(device);
+  const DeviceArena* const arena = ArenaAt(device);
   if (arena == nullptr) return std::nullopt;
   const auto [reserved, alive] = arena->FindBeside();
   return std::max(reserved - alive, Bytes{});
@@ -388,13 +318,12 @@ std::optional<Bytes> CudaAllocator::WasteBeside(DeviceIndex device) {
 
 bool CudaAllocator::KeepUntil(const void* block,
                               std::shared_ptr<const CudaEvent> end) {
-  if (ours == nullptr) return false;
-  DeviceArena* const arena = ours.load()->arenas().ArenaOf(block);
+  DeviceArena* const arena = ArenaAt(block);
   return arena != nullptr && arena->KeepUntil(block, std::move(end));
 }
 
 bool CudaAllocator::HasArena(DeviceIndex device) {
-  return ours != nullptr && ours.load()->arenas().ArenaOf(device) != nullptr;
+  return ArenaAt(device) != nullptr;
 }
 
 bool CudaAllocator::IsInPlace() {

@@ -7,16 +7,18 @@
 
 #include <c10/core/Device.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
 
 #include "allocator/ledger.h"
+#include "allocator/torch_cuda_allocator.h"
 #include "allocator/torch_cuda_books.h"
 #include "planner/units.h"
 
 namespace ebbtide {
+
+class ArenaCudaAllocator;
 
 struct CudaBudget {
   std::atomic<int64_t> budget = Count(kNoBudget);
@@ -40,18 +42,23 @@ inline std::array<CudaBudget, kMaxCudaDevices>& CudaBudgets() {
 
 // Bytes that may be reserved: the budget, or the share of the device's `total`
 // that the program has set, where that is less.
-inline Bytes LimitOf(c10::DeviceIndex device, Bytes total) {
-  const CudaBudget& state = CudaBudgets()[device];
-  const double share = state.user_fraction * static_cast<double>(Count(total));
-  return std::min(Bytes{state.budget.load()},
-                  Bytes{static_cast<int64_t>(share)});
-}
+Bytes LimitOf(c10::DeviceIndex device, Bytes total);
 
 // The ledger of the device has it, too.
-inline void SetCudaBudget(c10::DeviceIndex device, Bytes budget) {
-  BooksOf(device).ledger().SetBudget(budget);
-  CudaBudgets()[device].budget = Count(budget);
-}
+void SetCudaBudget(c10::DeviceIndex device, Bytes budget);
+
+// Before the first request under a new budget or fraction, because it needs the
+// size of the device and with it the device's context: asks the policy, makes
+// the arena, and gives back what nothing uses and is too much.
+void CarryOutBudget(c10::DeviceIndex device,
+                    const CudaAllocator::Policy& policy,
+                    ArenaCudaAllocator* allocator);
+// Tells the native allocator what it may reserve: what the arena has is not
+// its.
+void SetNativeFraction(c10::DeviceIndex device, ArenaCudaAllocator* allocator);
+// Gives empty segments of the native allocator back. False where there are
+// none: it is asked only if something of it has been freed since.
+bool GiveBackNative(c10::DeviceIndex device, ArenaCudaAllocator* allocator);
 
 }  // namespace ebbtide
 
