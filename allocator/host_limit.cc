@@ -1,7 +1,5 @@
 #include "allocator/host_limit.h"
 
-#include <linux/capability.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
@@ -28,10 +26,6 @@ std::optional<std::string> RealRead(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-int RealGetrlimit(int resource, rlimit* limit) {
-  return getrlimit(static_cast<__rlimit_resource>(resource), limit);
-}
-
 // The file's only number; nullopt for "max" or where there is none.
 std::optional<int64_t> Number(const HostSystem& system,
                               const std::string& path) {
@@ -41,22 +35,17 @@ std::optional<int64_t> Number(const HostSystem& system,
   return number;
 }
 
-// What stands behind `key` in a file of one "key value ..." per line.
-std::optional<absl::string_view> Field(absl::string_view text,
-                                       absl::string_view key) {
+// The number behind `key` in a file of one "key value ..." per line; 0 where
+// there is none.
+int64_t Number(absl::string_view text, absl::string_view key) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     if (!absl::ConsumePrefix(&line, key)) continue;
     const std::vector<absl::string_view> words =
         absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
-    if (!words.empty()) return words[0];
+    int64_t number = 0;
+    if (!words.empty() && absl::SimpleAtoi(words[0], &number)) return number;
   }
-  return std::nullopt;
-}
-
-int64_t FieldNumber(absl::string_view text, absl::string_view key) {
-  int64_t number = 0;
-  const std::optional<absl::string_view> word = Field(text, key);
-  return word && absl::SimpleAtoi(*word, &number) ? number : 0;
+  return 0;
 }
 
 // How the two versions of cgroups name the same things.
@@ -81,7 +70,7 @@ std::optional<int64_t> RoomIn(const HostSystem& system,
   if (!limit || !usage) return std::nullopt;
   const auto stat = system.read(absl::StrCat(folder, "/memory.stat"));
   const int64_t reclaimable =
-      stat ? FieldNumber(*stat, names.reclaimable) : int64_t{0};
+      stat ? Number(*stat, names.reclaimable) : int64_t{0};
   const int64_t used = std::max<int64_t>(0, *usage - reclaimable);
   return std::max<int64_t>(0, *limit - used);
 }
@@ -123,53 +112,30 @@ std::optional<int64_t> CgroupRoom(const HostSystem& system) {
   return least;
 }
 
-std::optional<int64_t> MemlockRoom(const HostSystem& system) {
-  rlimit limit = {};
-  if (system.getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
-      limit.rlim_cur == RLIM_INFINITY) {
-    return std::nullopt;
-  }
-  const std::string status =
-      system.read("/proc/self/status").value_or(std::string());
-  uint64_t capabilities = 0;
-  const auto effective = Field(status, "CapEff:");
-  if (effective && absl::SimpleHexAtoi(*effective, &capabilities) &&
-      ((capabilities >> CAP_IPC_LOCK) & 1) != 0) {
-    return std::nullopt;
-  }
-  const int64_t locked =
-      (FieldNumber(status, "VmLck:") + FieldNumber(status, "VmPin:")) << 10;
-  return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - locked);
-}
-
 int64_t LessKeptFree(int64_t room) { return room - room / kKeptFree; }
 
 }  // namespace
 
 const HostSystem& HostSystem::Real() {
-  static constexpr HostSystem kReal = {RealRead, RealGetrlimit};
+  static constexpr HostSystem kReal = {RealRead};
   return kReal;
 }
 
-HostLimit PinnedLimit(const HostLimitOptions& options,
-                      const HostSystem& system) {
+HostLimit PinnedLimit(std::optional<Bytes> asked, const HostSystem& system) {
   std::optional<HostLimit> least;
   const auto offer = [&least](int64_t bytes, const char* maker) {
     if (!least || Bytes{bytes} < least->bytes) {
       least = HostLimit{Bytes{bytes}, maker};
     }
   };
-  if (options.asked) offer(Count(*options.asked), "EBBTIDE_HOST_BUDGET");
+  if (asked) offer(Count(*asked), "EBBTIDE_HOST_BUDGET");
   if (const auto room = CgroupRoom(system)) {
     offer(LessKeptFree(*room), "the memory cgroup");
   }
   if (const auto text = system.read("/proc/meminfo")) {
-    offer(LessKeptFree(FieldNumber(*text, "MemAvailable:") << 10), "free RAM");
-  } else if (!options.asked) {
+    offer(LessKeptFree(Number(*text, "MemAvailable:") << 10), "free RAM");
+  } else if (!asked) {
     offer(0, "/proc/meminfo, which cannot be read");
-  }
-  if (options.memlock_binds) {
-    if (const auto room = MemlockRoom(system)) offer(*room, "RLIMIT_MEMLOCK");
   }
   return *least;
 }

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_format.h"
 #include "allocator/mapped_pages.h"
+#include "planner/place_problem.h"
 #include "profiler/detached_thread.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -65,11 +66,6 @@ void RealDecommit(char* address, size_t size) {
 }
 
 void RealRelease(char* address, size_t size) { munmap(address, size); }
-
-Bytes RoundUpToGrain(Bytes size) {
-  return Bytes{(Count(size) + PinnedSlab::kGrain - 1) &
-               ~(PinnedSlab::kGrain - 1)};
-}
 
 }  // namespace
 
@@ -136,7 +132,7 @@ absl::Status PinnedSlab::Core::Ensure(size_t index) {
     if (chunks[index] != Chunk::kAbsent) return absl::OkStatus();
     chunks[index] = Chunk::kInWork;
   }
-  absl::Status made = Make(index, !options.require_pinned);
+  absl::Status made = Make(index, /*may_stay_pageable=*/true);
   if (made.ok()) {
     std::lock_guard lock(mutex);
     may_go_ahead = chunks[index] == Chunk::kPinned;
@@ -282,7 +278,8 @@ PinnedSlab::~PinnedSlab() {
 }
 
 absl::StatusOr<Extent> PinnedSlab::Take(Bytes size) {
-  const std::optional<Extent> extent = extents_.Take(RoundUpToGrain(size));
+  const std::optional<Extent> extent =
+      extents_.Take(Bytes{AlignUp(Count(size), kGrain)});
   if (!extent) {
     return absl::ResourceExhaustedError(absl::StrFormat(
         "host memory: no room for %d bytes; %d of its limit of %d are used",

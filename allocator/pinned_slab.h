@@ -50,8 +50,6 @@ struct SlabOptions {
   // most that a Take may have to wait for; ever smaller ones cost more calls,
   // and copies end at their borders. Untested on a device so far.
   Bytes chunk{64 << 20};
-  // Take fails rather than give out memory that the driver refused to pin.
-  bool require_pinned = false;
 };
 
 struct SlabStats {
@@ -81,8 +79,7 @@ class PinnedSlab {
 
   // Memory for `size` bytes (positive). May commit and register a chunk, or
   // wait for the thread to have done it. Errors, with nothing taken:
-  // ResourceExhausted if there is no room within the limit or no memory, and
-  // where memory must be pinned the driver's refusal.
+  // ResourceExhausted if there is no room within the limit or no memory.
   absl::StatusOr<Extent> Take(Bytes size);
   // Gives back what Take returned; no copy that touches it may be running.
   void Give(Extent extent);

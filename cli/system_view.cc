@@ -281,9 +281,9 @@ SystemView LookAtSystem() {
   view.ram = Bytes{static_cast<int64_t>(info.totalram) * info.mem_unit};
   view.cgroup = LookAtCgroup();
   view.memlock = LookAtMemlock();
-  HostLimitOptions pinned;
-  if (settings.ok()) pinned.asked = settings->host_budget;
-  view.pinned = PinnedLimit(pinned);
+  std::optional<Bytes> asked;
+  if (settings.ok()) asked = settings->host_budget;
+  view.pinned = PinnedLimit(asked);
   return view;
 }
 

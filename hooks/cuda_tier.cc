@@ -101,7 +101,7 @@ class CudaTier::Slot final : public SpillSlot {
 
 absl::StatusOr<CudaLanes*> CudaTier::LanesOf(int device) {
   if (slab_ == nullptr) {
-    const Bytes limit = PinnedLimit({.asked = asked_}).bytes;
+    const Bytes limit = PinnedLimit(asked_).bytes;
     auto slab = PinnedSlab::Open(
         &api_,
         {.limit = limit, .device = device, .node = HostNodeOf(api_, device)});
@@ -247,7 +247,7 @@ TierRoom CudaTier::room() const {
     if (log_.add != nullptr || lanes->kept_back() > Bytes{0}) lanes->Poll();
   }
   if (slab_ == nullptr) {
-    const Bytes limit = PinnedLimit({.asked = asked_}).bytes;
+    const Bytes limit = PinnedLimit(asked_).bytes;
     return {.limit = limit, .largest = limit};
   }
   return {slab_->limit(), slab_->Stats().used, slab_->Largest()};

@@ -11,7 +11,6 @@ namespace {
 constexpr int64_t kGiB = int64_t{1} << 30;
 
 std::map<std::string, std::string> files;
-rlimit memlock = {RLIM_INFINITY, RLIM_INFINITY};
 
 std::optional<std::string> Read(const std::string& path) {
   const auto file = files.find(path);
@@ -19,13 +18,7 @@ std::optional<std::string> Read(const std::string& path) {
   return file->second;
 }
 
-int Getrlimit(int resource, rlimit* limit) {
-  if (resource != RLIMIT_MEMLOCK) return -1;
-  *limit = memlock;
-  return 0;
-}
-
-constexpr HostSystem kFake = {Read, Getrlimit};
+constexpr HostSystem kFake = {Read};
 
 class HostLimitTest : public testing::Test {
  protected:
@@ -34,11 +27,10 @@ class HostLimitTest : public testing::Test {
     files = {{"/proc/meminfo",
               "MemTotal:  131072000 kB\nMemFree:  1000 kB\n"
               "MemAvailable:   67108864 kB\n"}};
-    memlock = {RLIM_INFINITY, RLIM_INFINITY};
   }
 
-  static HostLimit Limit(const HostLimitOptions& options = {}) {
-    return PinnedLimit(options, kFake);
+  static HostLimit Limit(std::optional<Bytes> asked = {}) {
+    return PinnedLimit(asked, kFake);
   }
 };
 
@@ -48,10 +40,10 @@ TEST_F(HostLimitTest, AnEighthOfFreeRamStaysFree) {
 }
 
 TEST_F(HostLimitTest, WhatWasAskedForIsTheMost) {
-  const HostLimit limit = Limit({.asked = Bytes{3 * kGiB}});
+  const HostLimit limit = Limit(Bytes{3 * kGiB});
   EXPECT_EQ(limit.bytes, Bytes{3 * kGiB});
   EXPECT_EQ(limit.maker, "EBBTIDE_HOST_BUDGET");
-  EXPECT_EQ(Limit({.asked = Bytes{90 * kGiB}}).bytes, Bytes{56 * kGiB});
+  EXPECT_EQ(Limit(Bytes{90 * kGiB}).bytes, Bytes{56 * kGiB});
 }
 
 void AddVersion2(const std::string& group, const std::string& limit,
@@ -106,27 +98,10 @@ TEST_F(HostLimitTest, ACgroupOverItsLimitLeavesNothing) {
   EXPECT_EQ(Limit().bytes, Bytes{0});
 }
 
-TEST_F(HostLimitTest, MemlockCountsOnlyWhereItBinds) {
-  memlock = {8 << 20, 8 << 20};
-  files["/proc/self/status"] =
-      "VmLck:\t    1024 kB\nVmPin:\t    2048 kB\nCapEff:\t0000000000000000\n";
-  EXPECT_EQ(Limit().bytes, Bytes{56 * kGiB});
-  const HostLimit limit = Limit({.memlock_binds = true});
-  EXPECT_EQ(limit.bytes, Bytes{5 << 20});
-  EXPECT_EQ(limit.maker, "RLIMIT_MEMLOCK");
-  // CAP_IPC_LOCK is bit 14.
-  files["/proc/self/status"] = "CapEff:\t0000000000004000\n";
-  EXPECT_EQ(Limit({.memlock_binds = true}).bytes, Bytes{56 * kGiB});
-  files["/proc/self/status"] = "CapEff:\t0000000000003fff\n";
-  EXPECT_EQ(Limit({.memlock_binds = true}).bytes, Bytes{8 << 20});
-  memlock = {RLIM_INFINITY, RLIM_INFINITY};
-  EXPECT_EQ(Limit({.memlock_binds = true}).bytes, Bytes{56 * kGiB});
-}
-
 TEST_F(HostLimitTest, WithoutMeminfoOnlyWhatWasAskedForIsGranted) {
   files.clear();
   EXPECT_EQ(Limit().bytes, Bytes{0});
-  EXPECT_EQ(Limit({.asked = Bytes{kGiB}}).bytes, Bytes{kGiB});
+  EXPECT_EQ(Limit(Bytes{kGiB}).bytes, Bytes{kGiB});
 }
 
 TEST_F(HostLimitTest, ThisMachineHasALimit) {

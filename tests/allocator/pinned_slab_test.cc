@@ -276,23 +276,6 @@ TEST_F(PinnedSlabTest, MemoryThatCannotBePinnedServesAndIsToldOnce) {
   EXPECT_EQ(FakeCuda::last_error(), cudaSuccess);
 }
 
-TEST_F(PinnedSlabTest, WherePinnedMemoryIsRequiredARefusalFailsTheTake) {
-  cuda_.registrations_left = 1;
-  SlabOptions options = Options();
-  options.require_pinned = true;
-  const auto slab = MustOpen(options);
-  const auto refused = slab->Take(KiB(128));
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(slab->Stats().used, Bytes{0});
-  EXPECT_EQ(slab->Stats().pageable, Bytes{0});
-  EXPECT_EQ(commits, 1);  // the memory of the second went back
-  EXPECT_TRUE(slab->Take(KiB(64)).ok());
-  cuda_.registrations_left = 1;  // the driver has room again
-  const auto later = slab->Take(KiB(64));
-  ASSERT_TRUE(later.ok());
-  EXPECT_TRUE(slab->IsPinned(*later));
-}
-
 TEST_F(PinnedSlabTest, WithoutMemoryATakeFailsAndTakesNothing) {
   commits_left = 1;
   const auto slab = MustOpen(Options());
