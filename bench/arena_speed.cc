@@ -33,7 +33,7 @@ template <typename Arena>
 struct ArenaCalls {
   Arena& arena;
   void BeginStep() const {
-    if constexpr (std::is_same_v<Arena, PlannedArena>) arena.BeginPhase(0);
+    if constexpr (std::is_same_v<Arena, PlannedArena>) arena.BeginStep();
   }
   int64_t Allocate(int64_t size) const {
     return static_cast<char*>(arena.Allocate(Bytes{size}, 0)) - kBase;

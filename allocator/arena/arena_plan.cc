@@ -41,10 +41,8 @@ class LastAsked {
   std::map<int64_t, int> parts_;  // by begin; to the next one's
 };
 
-absl::Status CheckRequest(const PlannedRequest& request, size_t phase,
-                          size_t number) {
-  const std::string where =
-      absl::StrCat("phase ", phase, ", request ", number, ": ");
+absl::Status CheckRequest(const PlannedRequest& request, size_t number) {
+  const std::string where = absl::StrCat("request ", number, ": ");
   if (request.size <= Bytes{0}) {
     return absl::InvalidArgumentError(absl::StrCat(
         where, "expected a positive size, got ", Count(request.size)));
@@ -65,25 +63,20 @@ absl::Status CheckRequest(const PlannedRequest& request, size_t phase,
 }  // namespace
 
 absl::StatusOr<ArenaPlan> ArenaPlan::Make(
-    absl::Span<const PlannedPhase> phases) {
+    absl::Span<const PlannedRequest> step) {
   ArenaPlan plan;
-  for (size_t p = 0; p < phases.size(); ++p) {
-    plan.begins_.push_back(static_cast<int>(plan.slots_.size()));
-    for (size_t i = 0; i < phases[p].size(); ++i) {
-      const PlannedRequest& request = phases[p][i];
-      const absl::Status valid = CheckRequest(request, p, i);
-      if (!valid.ok()) return valid;
-      ArenaPlan::Slot slot = {.size = request.size,
-                              .stream = request.stream,
-                              .offset = request.offset};
-      if (slot.offset != kUnplaced) {
-        slot.end = AlignUp(request.offset + Count(request.size), kArenaGrain);
-      }
-      plan.slots_.push_back(slot);
-      plan.height_ = std::max(plan.height_, Bytes{slot.end});
+  for (const PlannedRequest& request : step) {
+    const absl::Status valid = CheckRequest(request, plan.slots_.size());
+    if (!valid.ok()) return valid;
+    Slot slot = {.size = request.size,
+                 .stream = request.stream,
+                 .offset = request.offset};
+    if (slot.offset != kUnplaced) {
+      slot.end = AlignUp(request.offset + Count(request.size), kArenaGrain);
     }
+    plan.slots_.push_back(slot);
+    plan.height_ = std::max(plan.height_, Bytes{slot.end});
   }
-  plan.begins_.push_back(static_cast<int>(plan.slots_.size()));
   plan.FindSites();
   plan.FindPreceding();
   return plan;

@@ -1,12 +1,11 @@
 // Where each request of a step is to lie, and what has to be over before.
 //
-// A step is phases (forward, backward, optimizer, ...), each a list of requests
-// in the order in which they come. Each request has a *slot*: the addresses
-// that the plan gave it. Slots may share addresses where the plan has one over
-// before the other is asked for; the one asked for last before a slot, at any
-// of its addresses, precedes it. Steps follow each other, so the last slots of
-// a step precede the first of the next. A request may be *unplaced*: it is
-// expected, and has no slot.
+// A step is a list of requests in the order in which they come. Each request
+// has a *slot*: the addresses that the plan gave it. Slots may share addresses
+// where the plan has one over before the other is asked for; the one asked for
+// last before a slot, at any of its addresses, precedes it. Steps follow each
+// other, so the last slots of a step precede the first of the next. A request
+// may be *unplaced*: it is expected, and has no slot.
 #ifndef EBBTIDE_ALLOCATOR_ARENA_ARENA_PLAN_H_
 #define EBBTIDE_ALLOCATOR_ARENA_ARENA_PLAN_H_
 
@@ -28,8 +27,6 @@ struct PlannedRequest {
   int64_t offset = 0;  // of its slot, or kUnplaced
 };
 
-using PlannedPhase = std::vector<PlannedRequest>;
-
 class ArenaPlan {
  public:
   struct Slot {
@@ -45,20 +42,17 @@ class ArenaPlan {
     bool is_awaited = false;
   };
 
-  // InvalidArgument, naming phase and request, where a size is not positive, an
+  // InvalidArgument, naming the request, where a size is not positive, an
   // offset is neither kUnplaced nor a multiple of kArenaGrain from 0 on, or a
   // stream negative.
   // O(n log n) for n requests.
-  static absl::StatusOr<ArenaPlan> Make(absl::Span<const PlannedPhase> phases);
+  static absl::StatusOr<ArenaPlan> Make(absl::Span<const PlannedRequest> step);
 
   absl::Span<const Slot> slots() const { return slots_; }
   absl::Span<const int> PrecedingOf(const Slot& slot) const {
     return {preceding_.data() + slot.first_preceding,
             static_cast<size_t>(slot.last_preceding - slot.first_preceding)};
   }
-  int phases() const { return static_cast<int>(begins_.size()) - 1; }
-  // The first slot of the phase; of phases(): how many slots there are.
-  int BeginOf(int phase) const { return begins_[phase]; }
   // Distinct offsets, by site, ascending.
   absl::Span<const int64_t> sites() const { return sites_; }
   Bytes height() const { return height_; }
@@ -69,7 +63,6 @@ class ArenaPlan {
 
   std::vector<Slot> slots_;
   std::vector<int> preceding_;
-  std::vector<int> begins_;
   std::vector<int64_t> sites_;
   Bytes height_{};
 };

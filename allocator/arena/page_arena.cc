@@ -323,7 +323,7 @@ bool PageArena::BeginPlan(ArenaPlan plan) {
 
 void PageArena::BeginStep() {
   const std::lock_guard lock(mutex_);
-  if (plan_ != nullptr) return plan_->BeginPhase(0);
+  if (plan_ != nullptr) return plan_->BeginStep();
   lasting_.clear();
   for (const auto& [begin, live] : live_) lasting_.insert(live.end - begin);
 }

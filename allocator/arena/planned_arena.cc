@@ -42,13 +42,9 @@ PlannedArena::PlannedArena(ArenaPlan plan, char* base, StreamOrder* order,
   late_.reserve(plan_.slots().size());
 }
 
-void PlannedArena::BeginPhase(int phase) {
-  if (phase <= phase_) {
-    SkipTo(static_cast<int>(plan_.slots().size()));
-    cursor_ = 0;
-  }
-  phase_ = phase;
-  SkipTo(plan_.BeginOf(phase));
+void PlannedArena::BeginStep() {
+  SkipTo(static_cast<int>(plan_.slots().size()));
+  cursor_ = 0;
 }
 
 void PlannedArena::SkipTo(int slot) {
@@ -59,7 +55,7 @@ void PlannedArena::SkipTo(int slot) {
   }
 }
 
-// Where the next step's first requests come without a BeginPhase they find
+// Where the next step's first requests come without a BeginStep they find
 // nothing here.
 int PlannedArena::Match(Bytes size, int stream) const {
   const absl::Span<const ArenaPlan::Slot> slots = plan_.slots();

@@ -77,9 +77,9 @@ class PlannedArena {
   PlannedArena(const PlannedArena&) = delete;
   PlannedArena& operator=(const PlannedArena&) = delete;
 
-  // The phase begins: what was planned of those before it and has not come is
-  // skipped. A phase that is not behind the current one begins another step.
-  void BeginPhase(int phase);
+  // A step begins: what was planned of the last one and has not come is
+  // skipped.
+  void BeginStep();
 
   // A block of `size` bytes (positive) for work on the stream; nullptr where
   // the plan has no place for it now.
@@ -124,7 +124,6 @@ class PlannedArena {
   PlanBacking* const backing_;
   absl::flat_hash_map<const void*, int> site_at_;
   int cursor_ = 0;
-  int phase_ = 0;
   int64_t live_ = 0;             // bytes
   std::vector<Turn> turns_;      // by slot
   std::vector<char> is_live_;    // by slot

@@ -181,7 +181,7 @@ void StepArena::ThinkOf(std::vector<StepRequest> step) {
 void StepArena::Think() {
   {
     std::lock_guard lock(mutex_);
-    thought_->BeginPhase(0);
+    thought_->BeginStep();
     const ArenaCounts now = thought_->counts();
     const ArenaCounts before = std::exchange(judged_, now);
     if (Mismatches(before, now) > 0) {

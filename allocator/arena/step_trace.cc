@@ -106,15 +106,15 @@ absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
     return absl::InternalError(
         absl::StrCat("a placement is wrong: ", valid.message()));
   }
-  PlannedPhase phase;
+  std::vector<PlannedRequest> planned;
   for (const StepRequest& request : step) {
-    phase.push_back(
+    planned.push_back(
         {.size = request.size, .stream = request.stream, .offset = kUnplaced});
   }
   for (size_t k = 0; k < placed.size(); ++k) {
-    phase[placed[k]].offset = Count(result->placement.offsets[k]);
+    planned[placed[k]].offset = Count(result->placement.offsets[k]);
   }
-  auto plan = ArenaPlan::Make({phase});
+  auto plan = ArenaPlan::Make(planned);
   if (!plan.ok()) return plan.status();
   layout.plan = *std::move(plan);
   return layout;

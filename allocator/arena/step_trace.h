@@ -64,11 +64,11 @@ class StepTrace {
   std::array<int64_t, 4> begins_{};
 };
 
-// Where the blocks of a step that repeats lie: one phase. Those that may live
-// longer than a step are unplaced; those that are alive when a step begins lie
-// among the others, at both ends of each step. Blocks of different streams are
-// taken to be over when the program has freed them: the next at their addresses
-// is to run behind (allocator/arena/planned_arena.h).
+// Where the blocks of a step that repeats lie. Those that may live longer than
+// a step are unplaced; those that are alive when a step begins lie among the
+// others, at both ends of each step. Blocks of different streams are taken to
+// be over when the program has freed them: the next at their addresses is to
+// run behind (allocator/arena/planned_arena.h).
 struct StepLayout {
   ArenaPlan plan;
   Bytes bound{};  // the most that is alive at once of what is placed

@@ -40,13 +40,13 @@ void Place(std::vector<Buffer>* buffers) {
 
 ArenaPlan PlanFor(std::vector<Buffer> buffers) {
   Place(&buffers);
-  PlannedPhase phase;
+  std::vector<PlannedRequest> step;
   for (const Buffer& buffer : buffers) {
-    phase.push_back({.size = Bytes{buffer.size},
-                     .stream = buffer.stream,
-                     .offset = buffer.offset});
+    step.push_back({.size = Bytes{buffer.size},
+                    .stream = buffer.stream,
+                    .offset = buffer.offset});
   }
-  return *ArenaPlan::Make({phase});
+  return *ArenaPlan::Make(step);
 }
 
 void Replay(int seed) {

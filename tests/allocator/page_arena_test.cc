@@ -14,8 +14,8 @@ namespace {
 constexpr int64_t kMiB = 1 << 20;
 constexpr Bytes kAddresses{256 * kMiB};
 
-ArenaPlan PlanOf(std::vector<PlannedPhase> phases) {
-  auto plan = ArenaPlan::Make(phases);
+ArenaPlan PlanOf(std::vector<PlannedRequest> step) {
+  auto plan = ArenaPlan::Make(step);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *std::move(plan);
 }
@@ -158,8 +158,8 @@ TEST_F(PageArenaTest, FreePagesAreGivenBackAndNoOthers) {
 
 TEST_F(PageArenaTest, PlannedAddressesGetTheirPagesWhenTheyAreAskedFor) {
   ASSERT_TRUE(arena_.BeginPlan(
-      PlanOf({{{.size = Bytes{2 * kFakePage}, .offset = 0},
-               {.size = Bytes{kFakePage}, .offset = 2 * kFakePage}}})));
+      PlanOf({{.size = Bytes{2 * kFakePage}, .offset = 0},
+              {.size = Bytes{kFakePage}, .offset = 2 * kFakePage}})));
   EXPECT_EQ(pages_.mapped(), 0);
   void* const first = Allocate(2 * kFakePage);
   EXPECT_EQ(pages_.mapped(), 2);
@@ -171,8 +171,8 @@ TEST_F(PageArenaTest, PlannedAddressesGetTheirPagesWhenTheyAreAskedFor) {
 TEST_F(PageArenaTest, WhereThePlanHasNoPageYetTheRequestMayBeMadeAgain) {
   pages_.limit = 2;
   void* const held = Allocate(kFakePage);
-  ASSERT_TRUE(arena_.BeginPlan(
-      PlanOf({{{.size = Bytes{2 * kFakePage}, .offset = 0}}})));
+  ASSERT_TRUE(
+      arena_.BeginPlan(PlanOf({{.size = Bytes{2 * kFakePage}, .offset = 0}})));
   ArenaVerdict verdict;
   EXPECT_EQ(arena_.Allocate(Bytes{2 * kFakePage}, 0, &verdict), nullptr);
   EXPECT_EQ(verdict.what, ArenaVerdict::What::kUnbacked);
@@ -185,7 +185,7 @@ TEST_F(PageArenaTest, WhereThePlanHasNoPageYetTheRequestMayBeMadeAgain) {
 TEST_F(PageArenaTest, APlanThatPlacesNothingTakesNoAddresses) {
   void* const held = Allocate(kMiB);
   ASSERT_TRUE(
-      arena_.BeginPlan(PlanOf({{{.size = Bytes{kMiB}, .offset = kUnplaced}}})));
+      arena_.BeginPlan(PlanOf({{.size = Bytes{kMiB}, .offset = kUnplaced}})));
   Free(held);
   arena_.GiveBack(kAddresses, /*of_plan=*/true);
   EXPECT_TRUE(arena_.Check());
@@ -195,8 +195,8 @@ TEST_F(PageArenaTest, APlanThatPlacesNothingTakesNoAddresses) {
 
 TEST_F(PageArenaTest, UnplannedRequestsTakeIdlePagesOfThePlan) {
   pages_.limit = 4;
-  ASSERT_TRUE(arena_.BeginPlan(
-      PlanOf({{{.size = Bytes{4 * kFakePage}, .offset = 0}}})));
+  ASSERT_TRUE(
+      arena_.BeginPlan(PlanOf({{.size = Bytes{4 * kFakePage}, .offset = 0}})));
   Free(Allocate(4 * kFakePage));
   void* const other = Allocate(3 * kFakePage);
   EXPECT_NE(other, nullptr);
@@ -210,9 +210,9 @@ TEST_F(PageArenaTest, UnplannedRequestsTakeIdlePagesOfThePlan) {
 
 TEST_F(PageArenaTest, BlocksStayWhereTheyAreWhenThePlanEnds) {
   ASSERT_TRUE(arena_.BeginPlan(
-      PlanOf({{{.size = Bytes{kFakePage}, .offset = 0},
-               {.size = Bytes{kFakePage}, .offset = kFakePage},
-               {.size = Bytes{kFakePage}, .offset = 2 * kFakePage}}})));
+      PlanOf({{.size = Bytes{kFakePage}, .offset = 0},
+              {.size = Bytes{kFakePage}, .offset = kFakePage},
+              {.size = Bytes{kFakePage}, .offset = 2 * kFakePage}})));
   void* const first = Allocate(kFakePage);
   void* const second = Allocate(kFakePage);
   void* const third = Allocate(kFakePage);
@@ -276,9 +276,9 @@ TEST_F(PageArenaTest, AnyRequestThatFitsIntoFreePagesIsServed) {
 // Every call fails once, at every position.
 TEST_F(PageArenaTest, WhicheverCallFailsNothingIsLostOrLeftBehind) {
   const ArenaPlan plan =
-      PlanOf({{{.size = Bytes{2 * kFakePage}, .stream = 0, .offset = 0},
-               {.size = Bytes{kFakePage}, .stream = 1, .offset = 0},
-               {.size = Bytes{3 * kFakePage}, .stream = 0, .offset = 8192}}});
+      PlanOf({{.size = Bytes{2 * kFakePage}, .stream = 0, .offset = 0},
+              {.size = Bytes{kFakePage}, .stream = 1, .offset = 0},
+              {.size = Bytes{3 * kFakePage}, .stream = 0, .offset = 8192}});
   bool is_over = false;
   for (int64_t call = 0; !is_over; ++call) {
     FakePages pages(2);

@@ -19,8 +19,8 @@ PlannedRequest At(int64_t offset, int64_t size, int stream = 0) {
   return {.size = Bytes{size}, .stream = stream, .offset = offset};
 }
 
-ArenaPlan PlanOf(std::vector<PlannedPhase> phases) {
-  auto plan = ArenaPlan::Make(phases);
+ArenaPlan PlanOf(std::vector<PlannedRequest> step) {
+  auto plan = ArenaPlan::Make(step);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *std::move(plan);
 }
@@ -32,42 +32,38 @@ std::vector<int> PrecedingOf(const ArenaPlan& plan, int slot) {
 
 TEST(ArenaPlanTest, ThoseAskedForLastAtItsAddressesPrecedeASlot) {
   const ArenaPlan plan = PlanOf(
-      {{At(0, 2 * kKiB), At(0, kKiB)}, {At(kKiB, 2 * kKiB), At(4 * kKiB, 1)}});
+      {At(0, 2 * kKiB), At(0, kKiB), At(kKiB, 2 * kKiB), At(4 * kKiB, 1)});
   EXPECT_EQ(plan.height(), Bytes{4 * kKiB + 512});
   EXPECT_THAT(PrecedingOf(plan, 0), ElementsAre(1, 2));
   EXPECT_THAT(PrecedingOf(plan, 1), ElementsAre(0));
   EXPECT_THAT(PrecedingOf(plan, 2), ElementsAre(0, 2));
   EXPECT_THAT(PrecedingOf(plan, 3), ElementsAre(3));
-  EXPECT_EQ(plan.BeginOf(1), 2);
-  EXPECT_EQ(plan.BeginOf(2), 4);
 }
 
 TEST(ArenaPlanTest, WhatIsWrongIsNamed) {
   const auto refusal = [](const PlannedRequest& request) {
-    const std::vector<PlannedPhase> phases = {{}, {At(0, 1), request}};
-    return std::string(ArenaPlan::Make(phases).status().message());
+    const std::vector<PlannedRequest> step = {At(0, 1), request};
+    return std::string(ArenaPlan::Make(step).status().message());
   };
-  EXPECT_EQ(refusal(At(0, 0)),
-            "phase 1, request 1: expected a positive size, got 0");
+  EXPECT_EQ(refusal(At(0, 0)), "request 1: expected a positive size, got 0");
   EXPECT_EQ(refusal(At(100, 1)),
-            "phase 1, request 1: expected an offset in steps of 512, got 100");
+            "request 1: expected an offset in steps of 512, got 100");
   EXPECT_EQ(refusal(At(-512, 1)),
-            "phase 1, request 1: expected an offset in steps of 512, got -512");
+            "request 1: expected an offset in steps of 512, got -512");
   EXPECT_EQ(refusal(At(0, 1, -1)),
-            "phase 1, request 1: expected a stream's number, got -1");
+            "request 1: expected a stream's number, got -1");
 }
 
 TEST(PlannedArenaTest, EveryStepGetsTheAddressesOfThePlan) {
-  PlannedArena arena(PlanOf({{At(0, 100), At(512, 1000)}, {At(0, 600)}}), kBase,
+  PlannedArena arena(PlanOf({At(0, 100), At(512, 1000), At(0, 600)}), kBase,
                      nullptr);
   for (int step = 0; step < 3; ++step) {
-    arena.BeginPhase(0);
+    arena.BeginStep();
     EXPECT_EQ(arena.Allocate(Bytes{100}, 0), kBase);
     EXPECT_EQ(arena.Allocate(Bytes{1000}, 0), kBase + 512);
     EXPECT_EQ(arena.live(), Bytes{512 + 1024});
     EXPECT_TRUE(arena.Free(kBase));
     EXPECT_TRUE(arena.Free(kBase + 512));
-    arena.BeginPhase(1);
     EXPECT_EQ(arena.Allocate(Bytes{600}, 0), kBase);
     EXPECT_TRUE(arena.Free(kBase));
   }
@@ -76,7 +72,7 @@ TEST(PlannedArenaTest, EveryStepGetsTheAddressesOfThePlan) {
 }
 
 TEST(PlannedArenaTest, WhatOutlivesItsPlanIsNotOverwritten) {
-  PlannedArena arena(PlanOf({{At(0, 512), At(0, 512), At(0, 512)}}), kBase,
+  PlannedArena arena(PlanOf({At(0, 512), At(0, 512), At(0, 512)}), kBase,
                      nullptr);
   void* const first = arena.Allocate(Bytes{512}, 0);
   EXPECT_EQ(first, kBase);
@@ -85,21 +81,21 @@ TEST(PlannedArenaTest, WhatOutlivesItsPlanIsNotOverwritten) {
   EXPECT_EQ(arena.Allocate(Bytes{512}, 0), nullptr);
   EXPECT_EQ(arena.counts().occupied, 2);
   EXPECT_TRUE(arena.Free(first));
-  arena.BeginPhase(0);
+  arena.BeginStep();
   EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
 }
 
 TEST(PlannedArenaTest, WhatIsLiveSinceTheLastStepIsNotOverwritten) {
-  PlannedArena arena(PlanOf({{At(0, 512)}, {At(512, 700)}}), kBase, nullptr);
+  PlannedArena arena(PlanOf({At(0, 512), At(512, 700)}), kBase, nullptr);
   EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
-  arena.BeginPhase(0);
+  arena.BeginStep();
   EXPECT_EQ(arena.Allocate(Bytes{512}, 0), nullptr);
   EXPECT_EQ(arena.counts().occupied, 1);
   EXPECT_EQ(arena.counts().skipped, 1);
 }
 
 TEST(PlannedArenaTest, OneThatDoesNotComeIsSkipped) {
-  PlannedArena arena(PlanOf({{At(0, 100), At(512, 200), At(1024, 300)}}), kBase,
+  PlannedArena arena(PlanOf({At(0, 100), At(512, 200), At(1024, 300)}), kBase,
                      nullptr);
   EXPECT_EQ(arena.Allocate(Bytes{100}, 0), kBase);
   EXPECT_EQ(arena.Allocate(Bytes{300}, 0), kBase + 1024);
@@ -107,7 +103,7 @@ TEST(PlannedArenaTest, OneThatDoesNotComeIsSkipped) {
 }
 
 TEST(PlannedArenaTest, OneThatWasNotPlannedMovesNothing) {
-  PlannedArena arena(PlanOf({{At(0, 100), At(512, 200)}}), kBase, nullptr);
+  PlannedArena arena(PlanOf({At(0, 100), At(512, 200)}), kBase, nullptr);
   EXPECT_EQ(arena.Allocate(Bytes{100}, 0), kBase);
   ArenaVerdict verdict;
   EXPECT_EQ(arena.Allocate(Bytes{150}, 0, &verdict), nullptr);
@@ -120,7 +116,7 @@ TEST(PlannedArenaTest, OneThatWasNotPlannedMovesNothing) {
 }
 
 TEST(PlannedArenaTest, WhatIsNoBlockOfItsIsLeftAlone) {
-  PlannedArena arena(PlanOf({{At(0, 2048)}}), kBase, nullptr);
+  PlannedArena arena(PlanOf({At(0, 2048)}), kBase, nullptr);
   EXPECT_EQ(arena.Allocate(Bytes{2048}, 0), kBase);
   EXPECT_FALSE(arena.Free(kBase - 512));
   EXPECT_FALSE(arena.Free(kBase + 512));
@@ -130,10 +126,10 @@ TEST(PlannedArenaTest, WhatIsNoBlockOfItsIsLeftAlone) {
 }
 
 TEST(PlannedArenaTest, WhatIsUnplacedIsLeftToOthers) {
-  PlannedArena arena(PlanOf({{At(0, 512), At(kUnplaced, 700), At(0, 512)}}),
+  PlannedArena arena(PlanOf({At(0, 512), At(kUnplaced, 700), At(0, 512)}),
                      kBase, nullptr);
   for (int step = 1; step <= 2; ++step) {
-    arena.BeginPhase(0);
+    arena.BeginStep();
     EXPECT_EQ(arena.Allocate(Bytes{512}, 0), kBase);
     ArenaVerdict verdict;
     EXPECT_EQ(arena.Allocate(Bytes{700}, 0, &verdict), nullptr);
@@ -155,8 +151,7 @@ class FullMemory final : public PlanBacking {
 
 TEST(PlannedArenaTest, ASlotWithoutMemoryMayBeAskedForAgain) {
   FullMemory memory;
-  PlannedArena arena(PlanOf({{At(0, 512), At(0, 700)}}), kBase, nullptr,
-                     &memory);
+  PlannedArena arena(PlanOf({At(0, 512), At(0, 700)}), kBase, nullptr, &memory);
   ArenaVerdict verdict;
   EXPECT_EQ(arena.Allocate(Bytes{512}, 0, &verdict), nullptr);
   EXPECT_EQ(verdict.what, ArenaVerdict::What::kUnbacked);
@@ -167,7 +162,7 @@ TEST(PlannedArenaTest, ASlotWithoutMemoryMayBeAskedForAgain) {
 }
 
 TEST(PlannedArenaTest, LiveBlocksAreListedByOffset) {
-  PlannedArena arena(PlanOf({{At(1024, 512), At(0, 512), At(512, 512)}}), kBase,
+  PlannedArena arena(PlanOf({At(1024, 512), At(0, 512), At(512, 512)}), kBase,
                      nullptr);
   for (int i = 0; i < 3; ++i) EXPECT_NE(arena.Allocate(Bytes{512}, 0), nullptr);
   EXPECT_TRUE(arena.Free(kBase));
