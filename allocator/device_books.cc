@@ -1,6 +1,5 @@
 #include "allocator/device_books.h"
 
-#include <algorithm>
 #include <iterator>
 
 namespace ebbtide {
@@ -12,17 +11,6 @@ const char* Address(const void* block) {
 
 }  // namespace
 
-bool DeviceBooks::IsInArena(const void* address) const {
-  const char* const begin = arena_begin_;
-  return begin != nullptr && Address(address) >= begin &&
-         Address(address) < arena_end_;
-}
-
-void DeviceBooks::SetArena(const void* begin, const void* end) {
-  arena_end_ = Address(end);
-  arena_begin_ = Address(begin);
-}
-
 bool DeviceBooks::IsPrivate(const void* block) const {
   if (private_segments_ == 0) return false;  // as nearly always
   const std::lock_guard lock(mutex_);
@@ -30,16 +18,6 @@ bool DeviceBooks::IsPrivate(const void* block) const {
   if (after == segments_.begin()) return false;
   const auto& [begin, segment] = *std::prev(after);
   return segment.is_private && Address(block) < begin + Count(segment.size);
-}
-
-void DeviceBooks::OnAllocate(const void* block, Bytes size, Kind kind) {
-  ledger_.OnAllocate(block, size, kind);
-  if (IsInArena(block)) arena_alive_ += Count(size);
-}
-
-void DeviceBooks::OnFree(const void* block) {
-  const Bytes size = ledger_.OnFree(block);
-  if (IsInArena(block)) arena_alive_ -= Count(size);
 }
 
 void DeviceBooks::Reserve(int64_t change) {
@@ -63,22 +41,6 @@ void DeviceBooks::OnSegmentFreed(const void* segment) {
   Reserve(-Count(found->second.size));
   if (found->second.is_private) --private_segments_;
   segments_.erase(found);
-}
-
-void DeviceBooks::OnMapped(const void* at, Bytes size) {
-  Reserve(Count(size));
-  if (IsInArena(at)) arena_mapped_ += Count(size);
-}
-
-void DeviceBooks::OnUnmapped(const void* at, Bytes size) {
-  Reserve(-Count(size));
-  if (IsInArena(at)) arena_mapped_ -= Count(size);
-}
-
-Bytes DeviceBooks::NativeIdle() const {
-  const int64_t native_reserved = reserved_ - arena_mapped_;
-  const int64_t native_alive = Count(ledger_.live()) - arena_alive_;
-  return Bytes{std::max<int64_t>(0, native_reserved - native_alive)};
 }
 
 }  // namespace ebbtide

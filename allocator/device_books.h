@@ -14,7 +14,6 @@
 
 #include "allocator/ledger.h"
 #include "planner/units.h"
-#include "profiler/kind.h"
 
 namespace ebbtide {
 
@@ -23,27 +22,16 @@ class DeviceBooks {
   Ledger& ledger() { return ledger_; }
   const Ledger& ledger() const { return ledger_; }
 
-  void OnAllocate(const void* block, Bytes size, Kind kind);
-  // Any request may have the block. Blocks that are older than the books are
-  // ignored.
-  void OnFree(const void* block);
-
   void OnSegment(const void* segment, Bytes size, bool is_private);
   void OnSegmentFreed(const void* segment);
   // Pages, of an arena or of expandable segments.
-  void OnMapped(const void* at, Bytes size);
-  void OnUnmapped(const void* at, Bytes size);
-
-  // The arena has these addresses; once.
-  void SetArena(const void* begin, const void* end);
+  void OnMapped(Bytes size) { Reserve(Count(size)); }
+  void OnUnmapped(Bytes size) { Reserve(-Count(size)); }
 
   // True if the block is in a segment of a private pool.
   bool IsPrivate(const void* block) const;
 
   Bytes reserved() const { return Bytes{reserved_.load()}; }
-  // Bytes reserved by the native allocator that are not alive: an upper bound
-  // of what emptying its cache gives back.
-  Bytes NativeIdle() const;
   // Highest reserved() since the last ResetPeak.
   Bytes ReservedPeak() const { return Bytes{reserved_peak_.load()}; }
   void ResetPeak() { reserved_peak_ = reserved_.load(); }
@@ -54,14 +42,9 @@ class DeviceBooks {
     bool is_private = false;
   };
 
-  bool IsInArena(const void* address) const;
   void Reserve(int64_t change);
 
   Ledger ledger_;
-  std::atomic<const char*> arena_begin_ = nullptr;
-  std::atomic<const char*> arena_end_ = nullptr;
-  std::atomic<int64_t> arena_alive_ = 0;
-  std::atomic<int64_t> arena_mapped_ = 0;
   std::atomic<int64_t> private_segments_ = 0;
   std::atomic<int64_t> reserved_ = 0;
   std::atomic<int64_t> reserved_peak_ = 0;

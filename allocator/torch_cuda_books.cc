@@ -53,17 +53,19 @@ void NoteTrace(const TraceEntry& entry) {
   const Bytes size = RoundUp(entry.size_);
   switch (entry.action_) {
     case TraceEntry::ALLOC:
-      return books.OnAllocate(address, size, AllocationKind::Current());
+      books.ledger().OnAllocate(address, size, AllocationKind::Current());
+      return;
     case TraceEntry::FREE_COMPLETED:
-      return books.OnFree(address);
+      books.ledger().OnFree(address);
+      return;
     case TraceEntry::SEGMENT_ALLOC:
       return books.OnSegment(address, size, IsPrivate(entry.mempool_));
     case TraceEntry::SEGMENT_FREE:
       return books.OnSegmentFreed(address);
     case TraceEntry::SEGMENT_MAP:
-      return books.OnMapped(address, size);
+      return books.OnMapped(size);
     case TraceEntry::SEGMENT_UNMAP:
-      return books.OnUnmapped(address, size);
+      return books.OnUnmapped(size);
     default:
       return;
   }
@@ -74,15 +76,15 @@ void NoteBefore(const c10::CachingDeviceAllocator::SegmentInfo& segment) {
   size_t address = segment.address;
   const Bytes size{static_cast<int64_t>(segment.total_size)};
   if (segment.is_expandable) {
-    books.OnMapped(reinterpret_cast<const void*>(address), size);
+    books.OnMapped(size);
   } else {
     books.OnSegment(reinterpret_cast<const void*>(address), size,
                     IsPrivate(segment.owner_private_pool_id));
   }
   for (const auto& block : segment.blocks) {
     if (block.active) {
-      books.OnAllocate(reinterpret_cast<const void*>(address),
-                       RoundUp(block.requested_size), Kind::kOther);
+      books.ledger().OnAllocate(reinterpret_cast<const void*>(address),
+                                RoundUp(block.requested_size), Kind::kOther);
     }
     address += block.size;
   }

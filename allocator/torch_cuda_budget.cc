@@ -48,6 +48,16 @@ void GiveBackExcess(DeviceIndex device, ArenaCudaAllocator* allocator) {
   allocator->emptyCache({0, 0});
 }
 
+// Bytes reserved by the native allocator that are not alive: an upper bound of
+// what emptying its cache gives back.
+int64_t NativeIdle(DeviceIndex device, const DeviceArena& arena) {
+  const DeviceBooks& books = BooksOf(device);
+  const PageArena::Facts pages = arena.facts().pages;
+  const Bytes reserved = books.reserved() - pages.mapped;
+  const Bytes alive = books.ledger().live() - pages.alive;
+  return std::max<int64_t>(0, Count(reserved - alive));
+}
+
 }  // namespace
 
 Bytes LimitOf(DeviceIndex device, Bytes total) {
@@ -99,13 +109,12 @@ void SetNativeFraction(DeviceIndex device, ArenaCudaAllocator* allocator) {
 
 bool GiveBackNative(DeviceIndex device, ArenaCudaAllocator* allocator) {
   CudaBudget& state = CudaBudgets()[device];
-  const DeviceBooks& books = BooksOf(device);
-  const Bytes idle = books.NativeIdle();
-  if (idle <= Bytes{state.native_idle.load()}) return false;
-  const Bytes before = books.reserved();
+  const DeviceArena& arena = *allocator->ArenaOf(device);
+  if (NativeIdle(device, arena) <= state.native_idle) return false;
+  const Bytes before = BooksOf(device).reserved();
   allocator->native_allocator().emptyCache({0, 0});
-  state.native_idle = Count(books.NativeIdle());
-  return books.reserved() < before;
+  state.native_idle = NativeIdle(device, arena);
+  return BooksOf(device).reserved() < before;
 }
 
 }  // namespace ebbtide

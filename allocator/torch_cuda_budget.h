@@ -31,7 +31,7 @@ struct CudaBudget {
   std::atomic<bool> is_used = false;
   // Memory of the device; 0 before it is used.
   std::atomic<Bytes> total = Bytes{};
-  // DeviceBooks::NativeIdle when it was given back last.
+  // Bytes that the native allocator had idle when they were given back last.
   std::atomic<int64_t> native_idle = 0;
 };
 
@@ -56,8 +56,9 @@ void CarryOutBudget(c10::DeviceIndex device,
 // Tells the native allocator what it may reserve: what the arena has is not
 // its.
 void SetNativeFraction(c10::DeviceIndex device, ArenaCudaAllocator* allocator);
-// Gives empty segments of the native allocator back. False where there are
-// none: it is asked only if something of it has been freed since.
+// Gives empty segments of the native allocator back, of a device with an arena.
+// False where there are none: it is asked only if something of it has been
+// freed since.
 bool GiveBackNative(c10::DeviceIndex device, ArenaCudaAllocator* allocator);
 
 }  // namespace ebbtide

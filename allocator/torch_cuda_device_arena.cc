@@ -55,7 +55,6 @@ absl::StatusOr<std::unique_ptr<DeviceArena>> DeviceArena::Make(
   const absl::Status reserved =
       arena->pages_.Reserve(Bytes{kAddresses * Count(parts.total)});
   if (!reserved.ok()) return reserved;
-  BooksOf(parts.device).SetArena(arena->pages_.begin(), arena->pages_.end());
   return arena;
 }
 

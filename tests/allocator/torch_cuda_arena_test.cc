@@ -164,6 +164,14 @@ TEST_F(TorchCudaArenaTest, EmptyingTheCacheGivesFreePagesBack) {
   EXPECT_EQ(Stats().reserved_bytes[0].current, 2 * kMiB);
 }
 
+TEST_F(TorchCudaArenaTest, WhatTheNativeAllocatorHasIdleServesTheArena) {
+  Ask(0, 10 * kMiB);
+  native::raw_delete(native::raw_alloc(40 * kMiB));
+  EXPECT_EQ(Stats().reserved_bytes[0].current, 50 * kMiB);
+  Ask(1, 50 * kMiB);
+  EXPECT_EQ(Stats().reserved_bytes[0].current, 60 * kMiB);
+}
+
 TEST_F(TorchCudaArenaTest, EmptyingTheCacheGivesPagesOfThePlanBack) {
   StepUntilItServes();
   held_.clear();
