@@ -58,7 +58,7 @@ class NoDevice final : public PageSystem, public StreamOrder {
   absl::Status Map(char*, absl::Span<const uint64_t>) override {
     return absl::OkStatus();
   }
-  absl::Status Unmap(char*) override { return absl::OkStatus(); }
+  absl::Status Unmap(char*, int64_t) override { return absl::OkStatus(); }
   int streams() const override { return 1; }
   absl::StatusOr<StreamMark> Mark(int) override { return nullptr; }
   absl::Status RunBehind(const StreamMark&, int) override {
