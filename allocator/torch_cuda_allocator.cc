@@ -72,9 +72,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
       : ForwardingCudaAllocator(inner),
         arenas_(*inner),
         sees_blocks_(inner->name() == "native") {
-    if (!inner->initialized()) return;
-    Attach();
-    if (!sees_blocks_) return;
+    if (!inner->initialized() || !sees_blocks_) return;
     const auto snapshot = inner->snapshot({0, 0}, /*include_traces=*/false);
     for (const auto& segment : snapshot.segments) NoteBefore(segment);
   }
@@ -134,11 +132,6 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     return relieved;
   }
 
-  void init(int devices) override {
-    inner().init(devices);
-    Attach();
-  }
-
   // The native one leaves alone what has another deleter than its own.
   using ForwardingCudaAllocator::recordStream;
   void recordStream(const c10::DataPtr& data,
@@ -170,13 +163,6 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   }
 
  private:
-  // Its trace says nothing of devices before they are initialised.
-  void Attach() {
-    if (sees_blocks_ && !attached_.exchange(true)) {
-      inner().attachAllocatorTraceTracker(&NoteTrace);
-    }
-  }
-
   // This thread's, with its budget carried out.
   DeviceIndex SettledDevice() {
     const DeviceIndex device = c10::cuda::current_device();
@@ -246,7 +232,6 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
 
   ArenaCudaAllocator& arenas_;
   const bool sees_blocks_;
-  std::atomic<bool> attached_ = false;
 };
 
 std::atomic<BudgetedCudaAllocator*> ours = nullptr;

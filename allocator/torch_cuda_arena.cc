@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "allocator/cuda/device_pages.h"
 #include "allocator/cuda/driver.h"
 #include "allocator/cuda_api.h"
+#include "allocator/torch_cuda_books.h"
 
 namespace ebbtide {
 namespace {
@@ -54,6 +56,9 @@ void ArenaCudaAllocator::Attach() {
   if (inner().name() != "native" || attached_.exchange(true)) return;
   inner().attachAllocatorTraceTracker(
       [this](const c10::CachingDeviceAllocator::TraceEntry& entry) {
+        Note(entry.device_, entry.action_,
+             reinterpret_cast<const void*>(entry.addr_), entry.size_,
+             entry.mempool_);
         DeviceArena* const arena = ArenaOf(entry.device_);
         if (arena != nullptr) arena->OnNative(entry);
       });
@@ -69,20 +74,15 @@ absl::Status ArenaCudaAllocator::MakeArena(DeviceIndex device, Bytes total,
   if (!driver.ok()) return driver.status();
   auto pages = DevicePages::Make(*driver, device, memory);
   if (!pages.ok()) return pages.status();
-  auto arena =
-      DeviceArena::Make({.native = &inner(),
-                         .device = device,
-                         .api = *api,
-                         .pools = &pools_,
-                         .history = &history_,
-                         .tell =
-                             [this](const auto& entry) {
-                               for (const auto& tracker : *trackers_.load())
-                                 tracker(entry);
-                             },
-                         .name_op = name_op_,
-                         .total = total},
-                        *std::move(pages));
+  auto arena = DeviceArena::Make({.native = &inner(),
+                                  .device = device,
+                                  .api = *api,
+                                  .pools = &pools_,
+                                  .history = &history_,
+                                  .trackers = &trackers_,
+                                  .name_op = name_op_,
+                                  .total = total},
+                                 *std::move(pages));
   if (!arena.ok()) return arena.status();
   arenas_[device] = arena->release();
   count_ = std::max<int>(count_, device + 1);
@@ -156,13 +156,14 @@ void* ArenaCudaAllocator::getBaseAllocation(void* block, size_t* size) {
 void ArenaCudaAllocator::attachAllocatorTraceTracker(
     native::AllocatorTraceTracker tracker) {
   inner().attachAllocatorTraceTracker(tracker);
-  std::shared_ptr<const Trackers> before = trackers_;
-  std::shared_ptr<const Trackers> after;
-  do {
-    auto more = std::make_shared<Trackers>(*before);
-    more->push_back(tracker);
-    after = std::move(more);
-  } while (!trackers_.compare_exchange_weak(before, after));
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  const DeviceArena::Trackers* const before = trackers_;
+  auto* const more =
+      new DeviceArena::Trackers;  // some thread may be in the old
+  if (before != nullptr) *more = *before;
+  more->push_back(tracker);
+  trackers_ = more;
 }
 
 native::ShareableHandle ArenaCudaAllocator::shareIpcHandle(void* block) {

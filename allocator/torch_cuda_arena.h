@@ -107,9 +107,7 @@ class ArenaCudaAllocator final : public ForwardingCudaAllocator {
   // Private pools that requests may be going to.
   std::atomic<int> pools_ = 0;
   std::atomic<bool> attached_ = false;
-  using Trackers = std::vector<native::AllocatorTraceTracker>;
-  std::atomic<std::shared_ptr<const Trackers>> trackers_ =
-      std::make_shared<const Trackers>();
+  std::atomic<const DeviceArena::Trackers*> trackers_ = nullptr;
   ArenaHistory history_;
 };
 

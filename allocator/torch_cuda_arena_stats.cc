@@ -34,24 +34,27 @@ void Change(DeviceStats* stats, Field field, bool is_small, int64_t change) {
 
 // By what the fields change with an entry.
 template <typename Visit>  // void Visit(Field, bool is_small, int64_t change)
-void ForEachChange(const TraceEntry& entry, Visit visit) {
-  const auto asked = static_cast<int64_t>(entry.size_);
-  const int64_t size = Count(RoundUp(entry.size_));
-  const bool is_small = IsSmall(entry.size_);
-  switch (entry.action_) {
+void ForEachChange(TraceEntry::Action action, size_t bytes, Visit visit) {
+  const auto asked = static_cast<int64_t>(bytes);
+  const int64_t size = Count(RoundUp(bytes));
+  const bool is_small = IsSmall(bytes);
+  const auto allocated = [&](int64_t by) {
+    visit(&DeviceStats::allocation, is_small, by);
+    visit(&DeviceStats::allocated_bytes, is_small, by * size);
+  };
+  const auto active = [&](int64_t by) {
+    visit(&DeviceStats::active, is_small, by);
+    visit(&DeviceStats::active_bytes, is_small, by * size);
+    visit(&DeviceStats::requested_bytes, is_small, by * asked);
+  };
+  switch (action) {
     case TraceEntry::ALLOC:
-      visit(&DeviceStats::allocation, is_small, 1);
-      visit(&DeviceStats::allocated_bytes, is_small, size);
-      visit(&DeviceStats::active, is_small, 1);
-      visit(&DeviceStats::active_bytes, is_small, size);
-      return visit(&DeviceStats::requested_bytes, is_small, asked);
+      allocated(1);
+      return active(1);
     case TraceEntry::FREE_REQUESTED:
-      visit(&DeviceStats::allocation, is_small, -1);
-      return visit(&DeviceStats::allocated_bytes, is_small, -size);
+      return allocated(-1);
     case TraceEntry::FREE_COMPLETED:
-      visit(&DeviceStats::active, is_small, -1);
-      visit(&DeviceStats::active_bytes, is_small, -size);
-      return visit(&DeviceStats::requested_bytes, is_small, -asked);
+      return active(-1);
     case TraceEntry::SEGMENT_ALLOC:
     case TraceEntry::SEGMENT_MAP:
       return visit(&DeviceStats::reserved_bytes, /*is_small=*/false, asked);
@@ -77,9 +80,10 @@ void ArenaStats::Begin(const DeviceStats& native) {
   all_ = native;
 }
 
-void ArenaStats::OnTrace(const TraceEntry& entry, bool is_of_arena) {
+void ArenaStats::OnTrace(TraceEntry::Action action, size_t size,
+                         bool is_of_arena) {
   const std::lock_guard lock(mutex_);
-  ForEachChange(entry, [&](Field field, bool is_small, int64_t change) {
+  ForEachChange(action, size, [&](Field field, bool is_small, int64_t change) {
     Change(&all_, field, is_small, change);
     if (is_of_arena) Change(&arena_, field, is_small, change);
   });

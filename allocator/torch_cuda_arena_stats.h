@@ -22,8 +22,8 @@ class ArenaStats {
 
   // The native statistics before the first entry.
   void Begin(const DeviceStats& native);
-  // The entry is one of the arena, or of the native allocator.
-  void OnTrace(const TraceEntry& entry, bool is_of_arena);
+  // What an entry of the arena's trace, or of the native allocator's, says.
+  void OnTrace(TraceEntry::Action action, size_t size, bool is_of_arena);
 
   // As the functions of PyTorch's allocator, which are to be called besides.
   void ResetPeaks();

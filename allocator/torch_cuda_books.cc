@@ -46,12 +46,11 @@ DeviceBooks& BooksOf(c10::DeviceIndex device) {
   return books[device];
 }
 
-void NoteTrace(const TraceEntry& entry) {
-  DeviceBooks& books = BooksOf(entry.device_);
-  const auto* address = reinterpret_cast<const void*>(entry.addr_);
-  // Of blocks it tells what was asked for.
-  const Bytes size = RoundUp(entry.size_);
-  switch (entry.action_) {
+void Note(c10::DeviceIndex device, TraceEntry::Action action,
+          const void* address, size_t asked, c10::MempoolId_t pool) {
+  DeviceBooks& books = BooksOf(device);
+  const Bytes size = RoundUp(asked);
+  switch (action) {
     case TraceEntry::ALLOC:
       books.ledger().OnAllocate(address, size, AllocationKind::Current());
       return;
@@ -59,7 +58,7 @@ void NoteTrace(const TraceEntry& entry) {
       books.ledger().OnFree(address);
       return;
     case TraceEntry::SEGMENT_ALLOC:
-      return books.OnSegment(address, size, IsPrivate(entry.mempool_));
+      return books.OnSegment(address, size, IsPrivate(pool));
     case TraceEntry::SEGMENT_FREE:
       return books.OnSegmentFreed(address);
     case TraceEntry::SEGMENT_MAP:

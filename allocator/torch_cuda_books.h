@@ -25,8 +25,10 @@ Bytes SegmentFor(size_t size);
 
 DeviceBooks& BooksOf(c10::DeviceIndex device);
 
-// An AllocatorTraceTracker: runs under the native allocator's lock.
-void NoteTrace(const c10::CachingDeviceAllocator::TraceEntry& entry);
+// What a trace tells: runs under the native allocator's lock for its own.
+void Note(c10::DeviceIndex device,
+          c10::CachingDeviceAllocator::TraceEntry::Action action,
+          const void* address, size_t size, c10::MempoolId_t pool = {0, 0});
 
 // What was there before the trace was attached.
 void NoteBefore(const c10::CachingDeviceAllocator::SegmentInfo& segment);

@@ -293,12 +293,17 @@ absl::Status DeviceArena::Wait(const StreamMark& mark) {
 void DeviceArena::Tell(TraceEntry::Action action, const void* block,
                        size_t size, cudaStream_t stream,
                        const ArenaHistory::Context& context) {
+  stats_.OnTrace(action, size, /*is_of_arena=*/true);
+  Note(parts_.device, action, block, size);
   const bool is_recorded = parts_.history->is_enabled();
+  const Trackers* const trackers = *parts_.trackers;
+  if (!is_recorded && trackers == nullptr) return;
   TraceEntry entry(action, parts_.device, AddressOf(block), size, stream,
                    c10::MempoolId_t{0, 0}, c10::getApproximateTime(), nullptr,
                    "", is_recorded ? parts_.native->getUserMetadata() : "");
-  stats_.OnTrace(entry, /*is_of_arena=*/true);
-  parts_.tell(entry);
+  for (size_t i = 0; trackers != nullptr && i < trackers->size(); ++i) {
+    (*trackers)[i](entry);
+  }
   if (is_recorded) parts_.history->Add(std::move(entry), context);
 }
 

@@ -43,6 +43,7 @@ class DeviceArena final : PageSystem, StreamOrder {
  public:
   using SegmentInfo = c10::CachingDeviceAllocator::SegmentInfo;
   using TraceEntry = c10::CachingDeviceAllocator::TraceEntry;
+  using Trackers = std::vector<native::AllocatorTraceTracker>;
 
   struct Parts {
     native::CUDAAllocator* native;
@@ -51,7 +52,7 @@ class DeviceArena final : PageSystem, StreamOrder {
     // Private pools that requests may go to.
     const std::atomic<int>* pools;
     ArenaHistory* history;
-    native::AllocatorTraceTracker tell;  // calls the trace trackers
+    const std::atomic<const Trackers*>* trackers;  // the program's, if any
     StepArena::NameOp name_op;
     Bytes total;  // memory of the device
   };
@@ -103,7 +104,9 @@ class DeviceArena final : PageSystem, StreamOrder {
   StepArena::Facts facts() const;
 
   // An entry of the native allocator's trace.
-  void OnNative(const TraceEntry& entry) { stats_.OnTrace(entry, false); }
+  void OnNative(const TraceEntry& entry) {
+    stats_.OnTrace(entry.action_, entry.size_, /*is_of_arena=*/false);
+  }
 
   // As PyTorch's functions, from what the native allocator answers.
   ArenaStats::DeviceStats Joined(const ArenaStats::DeviceStats& native) const {
@@ -157,6 +160,7 @@ class DeviceArena final : PageSystem, StreamOrder {
   static constexpr int kMostStreams = 32;
   std::array<std::atomic<cudaStream_t>, kMostStreams> streams_{};
   std::atomic<int> stream_count_ = 0;
+  std::array<StreamMark, kMostStreams> behind_;  // what each waits for last
   std::mutex streams_mutex_;
 
   ArenaStats stats_;
