@@ -49,7 +49,9 @@ void FreeExtents::List(int64_t begin, const FreeExtent& extent) {
   while (stream >= index_.size()) index_.push_back(std::make_unique<Index>());
   const int64_t size = extent.end - begin;
   const int number = ClassOf(size);
-  index_[stream]->classes[number].insert({begin, size});
+  SizeClass& all = index_[stream]->classes[number];
+  const std::pair<int64_t, int64_t> listed = {begin, size};
+  all.insert(std::lower_bound(all.begin(), all.end(), listed), listed);
   index_[stream]->has[number / 64] |= uint64_t{1} << number % 64;
 }
 
@@ -62,39 +64,35 @@ void FreeExtents::Unlist(int64_t begin, const FreeExtent& extent) {
   Index& index = *index_[extent.uses[0].stream];
   const int64_t size = extent.end - begin;
   const int number = ClassOf(size);
-  index.classes[number].erase({begin, size});
-  if (index.classes[number].empty()) {
+  SizeClass& all = index.classes[number];
+  all.erase(std::lower_bound(all.begin(), all.end(), std::pair(begin, size)));
+  if (all.empty()) {
     index.has[number / 64] &= ~(uint64_t{1} << number % 64);
   }
 }
 
 void FreeExtents::Add(int64_t begin, FreeExtent extent) {
   const auto above = extents_.lower_bound(begin);
+  const bool joins_above = above != extents_.end() &&
+                           above->first == extent.end &&
+                           AreAlike(above->second, extent);
+  if (joins_above) {
+    Unlist(above->first, above->second);
+    extent.end = above->second.end;
+  }
   if (above != extents_.begin()) {
     const auto below = std::prev(above);
     if (below->second.end == begin && AreAlike(below->second, extent)) {
       Unlist(below->first, below->second);
       below->second.end = extent.end;
-      if (above != extents_.end() && above->first == extent.end &&
-          AreAlike(above->second, extent)) {
-        Unlist(above->first, above->second);
-        below->second.end = above->second.end;
-        List(below->first, below->second);
-        extents_.erase(above);
-        return;
-      }
       List(below->first, below->second);
+      if (joins_above) extents_.erase(above);
       return;
     }
   }
-  if (above != extents_.end() && above->first == extent.end &&
-      AreAlike(above->second, extent)) {
-    extent.end = above->second.end;
-    Unlist(above->first, above->second);
-    extents_.erase(above);
-  }
   List(begin, extent);
-  extents_.emplace(begin, std::move(extent));
+  if (joins_above) return SetBegin(above, begin);
+  extents_.emplace_hint(above, begin, std::move(extent));
 }
 
 StreamUses FreeExtents::Take(int64_t begin, int64_t end) {
@@ -122,12 +120,13 @@ StreamUses FreeExtents::Take(int64_t begin, int64_t end) {
 
 void FreeExtents::TakeFront(int64_t begin, int64_t size) {
   const auto it = extents_.find(begin);
-  FreeExtent extent = std::move(it->second);
-  Unlist(begin, extent);
-  const auto hint = extents_.erase(it);
-  if (extent.end == begin + size) return;
-  List(begin + size, extent);
-  extents_.emplace_hint(hint, begin + size, std::move(extent));
+  Unlist(begin, it->second);
+  if (it->second.end == begin + size) {
+    extents_.erase(it);
+    return;
+  }
+  SetBegin(it, begin + size);
+  List(begin + size, it->second);
 }
 
 std::optional<int64_t> FreeExtents::LowestFit(int64_t size, int stream) const {
@@ -202,7 +201,10 @@ bool FreeExtents::Check() const {
       const Index& index = *index_[extent.uses[0].stream];
       const int64_t size = extent.end - begin;
       const int number = ClassOf(size);
-      if (!index.classes[number].contains({begin, size})) return false;
+      const SizeClass& all = index.classes[number];
+      if (!std::binary_search(all.begin(), all.end(), std::pair(begin, size))) {
+        return false;
+      }
       if ((index.has[number / 64] >> number % 64 & 1) == 0) return false;
     } else if (extent.is_mapped) {
       ++marked;

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
-#include "absl/container/btree_set.h"
 #include "absl/container/inlined_vector.h"
 #include "allocator/arena/page_system.h"
 
@@ -73,8 +72,8 @@ class FreeExtents {
  private:
   // Sizes are of one class from a quarter of a power of two to the next.
   static constexpr int kClasses = 4 * 48;
-  // Extents of one class, by where they begin, with their sizes.
-  using SizeClass = absl::btree_set<std::pair<int64_t, int64_t>>;
+  // Extents of one class, by where they begin, with their sizes: a few.
+  using SizeClass = std::vector<std::pair<int64_t, int64_t>>;
   struct Index {
     std::array<SizeClass, kClasses> classes;
     std::array<uint64_t, kClasses / 64> has = {};  // classes that are not empty
@@ -87,6 +86,10 @@ class FreeExtents {
            extent.uses[0].end == nullptr;
   }
   static bool AreAlike(const FreeExtent& a, const FreeExtent& b);
+  // It stays where it is among the others.
+  static void SetBegin(Map::iterator extent, int64_t begin) {
+    const_cast<int64_t&>(extent->first) = begin;
+  }
   void List(int64_t begin, const FreeExtent& extent);
   void Unlist(int64_t begin, const FreeExtent& extent);
 
