@@ -202,7 +202,8 @@ bool FreeExtents::Check() const {
       const int64_t size = extent.end - begin;
       const int number = ClassOf(size);
       const SizeClass& all = index.classes[number];
-      if (!std::binary_search(all.begin(), all.end(), std::pair(begin, size))) {
+      if (!std::binary_search(all.begin(), all.end(),
+                              std::pair(begin.at, size))) {
         return false;
       }
       if ((index.has[number / 64] >> number % 64 & 1) == 0) return false;

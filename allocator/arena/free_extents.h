@@ -46,7 +46,14 @@ struct FreeExtent {
 
 class FreeExtents {
  public:
-  using Map = absl::btree_map<int64_t, FreeExtent>;  // by where they begin
+  // Where an extent begins. It changes in place while the order of extents
+  // stays as it is.
+  struct Begin {
+    Begin(int64_t begin) : at(begin) {}      // NOLINT: it stands for the number
+    operator int64_t() const { return at; }  // NOLINT
+    mutable int64_t at;
+  };
+  using Map = absl::btree_map<Begin, FreeExtent>;
 
   // [begin, end) is not empty and apart from all extents.
   void Add(int64_t begin, FreeExtent extent);
@@ -88,7 +95,7 @@ class FreeExtents {
   static bool AreAlike(const FreeExtent& a, const FreeExtent& b);
   // It stays where it is among the others.
   static void SetBegin(Map::iterator extent, int64_t begin) {
-    const_cast<int64_t&>(extent->first) = begin;
+    extent->first.at = begin;
   }
   void List(int64_t begin, const FreeExtent& extent);
   void Unlist(int64_t begin, const FreeExtent& extent);
