@@ -172,9 +172,12 @@ def test_a_budget_for_a_block_of_the_script_is_kept_in_it(process: Zygote) -> No
         assert managed.notes == plain.notes, (schedule, managed.lines)
         assert managed.lines == []
         rows = [line.rpartition(" ") for line in managed.output.splitlines()]
-        assert [(name, int(reserved) >> 20) for name, _, reserved in rows] == [
-            ("fits None", 8),
-            ("smaller cuda:0=6MiB", 6),
-            ("of all devices 8MiB", 8),
-            ("fits again None", 8),
-        ]
+        reserved = {name: int(most) >> 20 for name, _, most in rows}
+        again = reserved.pop("fits again None")
+        assert reserved == {
+            "fits None": 8,
+            "smaller cuda:0=6MiB": 6,
+            "of all devices 8MiB": 8,
+        }
+        # A layout for the smaller budgets may have left parts of pages.
+        assert 8 <= again <= 10
