@@ -40,7 +40,10 @@ UNMET = {
     "gpt-expandable-recompute": "a dropout has no room for its trial",
     "resnet-native-both": "gradients among activations waste parts of pages",
     "resnet-expandable-both": "gradients among activations waste parts of pages",
+    "lstm-native-both": "a plan for all of the budget leaves eviction no room",
 }
+# Those that hold in some runs.
+SOMETIMES_MET = {"lstm-native-both"}
 
 
 def cells(*short: str) -> Iterator[Any]:
@@ -51,7 +54,8 @@ def cells(*short: str) -> Iterator[Any]:
         if short and name not in short:
             marks.append(pytest.mark.long)
         if not short and not LONG and name in UNMET:
-            marks.append(pytest.mark.xfail(strict=True, reason=UNMET[name]))
+            strict = name not in SOMETIMES_MET
+            marks.append(pytest.mark.xfail(strict=strict, reason=UNMET[name]))
         yield pytest.param(job, allocator, way, id=name, marks=marks)
 
 
