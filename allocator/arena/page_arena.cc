@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "planner/place_problem.h"
 
@@ -391,12 +392,14 @@ std::vector<PageArena::Range> PageArena::Mapped() const {
 }
 
 std::vector<PageArena::Range> PageArena::MappedRanges() const {
-  std::vector<Range> ranges;
+  std::vector<int64_t> mapped;
   for (int64_t i = 0; i < pages_.top(); ++i) {
-    if (!pages_.IsMapped(i)) continue;
-    char* const at = pages_.base() + i * pages_.page();
-    if (ranges.empty() || ranges.back().end != at) ranges.push_back({at, at});
-    ranges.back().end += pages_.page();
+    if (pages_.IsMapped(i)) mapped.push_back(i);
+  }
+  std::vector<Range> ranges;
+  for (const PageRange& run : RunsOf(std::move(mapped))) {
+    ranges.push_back({pages_.base() + run.first * pages_.page(),
+                      pages_.base() + run.last * pages_.page()});
   }
   return ranges;
 }
