@@ -236,7 +236,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
 
 std::atomic<BudgetedCudaAllocator*> ours = nullptr;
 
-// Of the device or the block; nullptr where there is none.
+// The arena of the device or the block, or nullptr.
 template <typename Place>
 DeviceArena* ArenaAt(Place place) {
   return ours == nullptr ? nullptr : ours.load()->arenas().ArenaOf(place);

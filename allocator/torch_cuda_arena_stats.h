@@ -22,7 +22,7 @@ class ArenaStats {
 
   // The native statistics before the first entry.
   void Begin(const DeviceStats& native);
-  // What an entry of the arena's trace, or of the native allocator's, says.
+  // Counts an entry of the arena's trace, or of the native allocator's.
   void OnTrace(TraceEntry::Action action, size_t size, bool is_of_arena);
 
   // As the functions of PyTorch's allocator, which are to be called besides.

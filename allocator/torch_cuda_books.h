@@ -25,7 +25,8 @@ Bytes SegmentFor(size_t size);
 
 DeviceBooks& BooksOf(c10::DeviceIndex device);
 
-// What a trace tells: runs under the native allocator's lock for its own.
+// Books an entry of a trace. Runs under the native allocator's lock for entries
+// of its own.
 void Note(c10::DeviceIndex device,
           c10::CachingDeviceAllocator::TraceEntry::Action action,
           const void* address, size_t size, c10::MempoolId_t pool = {0, 0});

@@ -137,7 +137,7 @@ Bytes DeviceArena::Free(void* block) {
   const cudaStream_t stream = what->stream.stream();
   // Nobody asks later what streams do that the program may destroy.
   for (const cudaStream_t stranger : what->strangers) {
-    // Nobody gets the block where neither can be done.
+    // The block serves no request where neither can be done.
     if (!Order(stranger, stream).ok() && !WaitFor(stranger)) return size;
   }
   // Before another request may have it.

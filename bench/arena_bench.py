@@ -40,13 +40,13 @@ DEVICE = {
 PROGRAMS = {"arena_speed": MODELS, "arena_device_speed": DEVICE}
 KINDS = ("allocate", "free")
 BATCH = 64
-# Of valgrind's address space; bytes need not move.
+# Fits into valgrind's address space; no bytes move.
 SIMULATED = {"CUDASIM_ADDRESSES": "16G", "CUDASIM_MEM": "1G", "CUDASIM_BYTES": "0"}
 MEMORY = ("cuMem", "cudaMalloc", "cudaFree", "cudaHost")
 # Instructions of the planned arena at 2376def, and how much more there may be.
 PLANNED = {"allocate": 193, "free": 140}
 MORE = 1.2
-# Of the device arena by demand, per request and release, beside PyTorch's.
+# Bounds the device arena by demand, per request and release, beside PyTorch's.
 MOST_DEMAND = 2.0
 ABOUT = """\
 Instructions per operation by callgrind; *on the device* without the simulator's. \

@@ -56,7 +56,7 @@ void PrintCalls() {
   std::printf(calls.empty() ? "{}\n" : "}\n");
 }
 
-// Of all steps but those that warm up.
+// Counts all steps but those that warm up.
 void Count(const Step& step, const DeviceCalls& calls, int batches) {
   cudasim_trace_calls();
   for (const bool requests : {true, false}) {

@@ -1,5 +1,5 @@
-// What the programs of `./dev bench arena` measure: steps of some batches of
-// requests and releases, timed, or counted by callgrind.
+// Steps of some batches of requests and releases, timed, or counted by
+// callgrind, for the programs of `./dev bench arena`.
 #ifndef EBBTIDE_BENCH_ARENA_STEPS_H_
 #define EBBTIDE_BENCH_ARENA_STEPS_H_
 
