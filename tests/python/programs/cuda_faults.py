@@ -20,6 +20,7 @@ from programs.trial import Trial, await_planner
 # mypy: disallow-untyped-calls=False
 
 ROWS, WIDTH, DEPTH, STEPS = 512, 128, 4, 7
+NEVER = 1 << 40
 
 
 class Block(nn.Module):
@@ -73,6 +74,8 @@ def step(t: Trial) -> None:
                 breaks=bool(variable("FAULT_BREAKS")),
             )
         attempt(t, number, model, x)
+        # A run with fewer calls than the one that counted them would fail behind it.
+        cudasim.fail_one(after=NEVER, error=0)
         calls = cudasim.all_calls() - before
         if number == faulty:
             t.add("calls", cudasim.traced()[:calls])
