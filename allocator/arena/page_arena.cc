@@ -226,7 +226,7 @@ void PageArena::TakePlanPages(int64_t count, PageRange but) {
   if (idle.empty()) return;
   // While all of the plan's pages are mapped they have no ages.
   if (!(plan_missing_ > 0 ? ages_.WaitFor(idle) : ages_.WaitForAll())) return;
-  for (const StreamMark& end : plan_->outside_ends()) {
+  for (const StreamMark& end : plan_->OutsideEnds()) {
     if (!WaitForOutside(end)) return;
   }
   plan_->ForgetOutsideEnds();
@@ -335,7 +335,7 @@ void PageArena::EndPlan() {
   const int64_t base = plan_pages_.first * pages_.page();
   int64_t next = base;
   StreamUses uses = UsesSoFar(&order_);
-  for (const StreamMark& end : plan_->outside_ends()) {
+  for (const StreamMark& end : plan_->OutsideEnds()) {
     uses.push_back({StreamUse::kOutside, end});
   }
   for (const ArenaPlan::Slot* slot : plan_->Live()) {

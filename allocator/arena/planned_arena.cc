@@ -35,7 +35,8 @@ PlannedArena::PlannedArena(ArenaPlan plan, char* base, StreamOrder* order,
       live_at_(plan_.sites().size(), -1),
       is_shared_(plan_.slots().size()),
       is_late_(plan_.slots().size()),
-      ends_(plan_.slots().size()) {
+      ends_(plan_.slots().size()),
+      has_outside_(plan_.slots().size()) {
   for (size_t site = 0; site < plan_.sites().size(); ++site) {
     site_at_[base_ + plan_.sites()[site]] = static_cast<int>(site);
   }
@@ -105,19 +106,23 @@ bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
   // The streams that used the addresses of one that was not served are not
   // looked for.
   if (!knows_all) {
+    const std::vector<StreamMark> outside = OutsideEnds();
     return RunBehindAll(order_, slot.stream).ok() &&
-           std::all_of(outside_ends_.begin(), outside_ends_.end(),
+           std::all_of(outside.begin(), outside.end(),
                        [&](const StreamMark& end) {
                          return order_->RunBehind(end, slot.stream).ok();
                        });
   }
   for (const int before : plan_.PrecedingOf(slot)) {
     if (turns_[before] == Turn::kNever) continue;
-    const bool is_own = plan_.slots()[before].stream == slot.stream;
+    const ArenaPlan::Slot& last = plan_.slots()[before];
+    const bool is_own = last.stream == slot.stream;
     if (is_own && !is_shared_[before]) continue;
     for (const StreamMark& end : ends_[before]) {
       if (!order_->RunBehind(end, slot.stream).ok()) return false;
     }
+    // No slot of another stream asks for them: its stream is behind them now.
+    if (is_own && !last.is_awaited) ForgetEnds(before);
   }
   return true;
 }
@@ -186,26 +191,30 @@ const ArenaPlan::Slot* PlannedArena::Free(void* block,
   live_ -= slot.end - slot.offset;
   is_shared_[index] = others.empty() && ends.empty() ? 0 : 1;
   if (!ends_[index].empty()) ends_[index].clear();
-  if (!ends.empty()) {
-    ends_[index].assign(ends.begin(), ends.end());
-    NoteOutside(ends);
-  }
+  has_outside_[index] = ends.empty() ? 0 : 1;
+  if (!ends.empty()) ends_[index].assign(ends.begin(), ends.end());
   if (order_ != nullptr && (slot.is_awaited || !others.empty())) {
     NoteEnd(index, others);
   }
   return &slot;
 }
 
-// Forgets the ends before the first that is not over: most come in order.
-void PlannedArena::NoteOutside(absl::Span<const StreamMark> ends) {
-  constexpr size_t kMany = 8;
-  if (outside_ends_.size() >= kMany) {
-    const auto pending = std::find_if(
-        outside_ends_.begin(), outside_ends_.end(),
-        [this](const StreamMark& end) { return !order_->IsOver(end); });
-    outside_ends_.erase(outside_ends_.begin(), pending);
+std::vector<StreamMark> PlannedArena::OutsideEnds() const {
+  std::vector<StreamMark> ends;
+  for (size_t slot = 0; slot < ends_.size(); ++slot) {
+    if (!has_outside_[slot]) continue;
+    ends.insert(ends.end(), ends_[slot].begin(), ends_[slot].end());
   }
-  outside_ends_.insert(outside_ends_.end(), ends.begin(), ends.end());
+  return ends;
+}
+
+void PlannedArena::ForgetEnds(int slot) {
+  ends_[slot].clear();
+  is_shared_[slot] = has_outside_[slot] = 0;
+}
+
+void PlannedArena::ForgetOutsideEnds() {
+  std::fill(has_outside_.begin(), has_outside_.end(), 0);
 }
 
 void PlannedArena::NoteEnd(int slot, absl::Span<const int> others) {

@@ -92,10 +92,10 @@ class PlannedArena {
                               absl::Span<const StreamMark> ends = {});
 
   // Ends of work beside that of streams that may still use addresses of the
-  // plan.
-  absl::Span<const StreamMark> outside_ends() const { return outside_ends_; }
+  // plan. O(slots).
+  std::vector<StreamMark> OutsideEnds() const;
   // They are over, or in others' hands.
-  void ForgetOutsideEnds() { outside_ends_.clear(); }
+  void ForgetOutsideEnds();
 
   // Live blocks by offset, ascending. O(sites of the plan).
   std::vector<const ArenaPlan::Slot*> Live() const;
@@ -115,7 +115,7 @@ class PlannedArena {
   bool MeetsLate(const ArenaPlan::Slot& slot) const;
   bool RunsBehindPreceding(const ArenaPlan::Slot& slot);
   void NoteEnd(int slot, absl::Span<const int> others);
-  void NoteOutside(absl::Span<const StreamMark> ends);
+  void ForgetEnds(int slot);
   void* Serve(int slot);
 
   const ArenaPlan plan_;
@@ -131,8 +131,11 @@ class PlannedArena {
   std::vector<char> is_shared_;  // by slot: other streams used it, too
   std::vector<char> is_late_;    // by slot
   std::vector<int> late_;        // those
-  std::vector<Marks> ends_;      // by slot
-  std::vector<StreamMark> outside_ends_;
+  // By slot: where the work ends that used it last. A slot that is served runs
+  // behind those of all that had its addresses before, so these are all there
+  // is to wait for.
+  std::vector<Marks> ends_;
+  std::vector<char> has_outside_;  // by slot: `ends_` of work beside streams
   ArenaCounts counts_;
 };
 

@@ -1,5 +1,6 @@
 #include "allocator/arena/planned_arena.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 namespace ebbtide {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 
 constexpr int64_t kKiB = 1024;
@@ -159,6 +161,61 @@ TEST(PlannedArenaTest, ASlotWithoutMemoryMayBeAskedForAgain) {
   EXPECT_EQ(arena.Allocate(Bytes{512}, 0, &verdict), kBase);
   EXPECT_EQ(arena.counts().planned, 1);
   EXPECT_EQ(arena.counts().occupied + arena.counts().skipped, 0);
+}
+
+// Notes which marks streams were put behind.
+class NotedOrder final : public StreamOrder {
+ public:
+  int streams() const override { return 2; }
+  absl::StatusOr<StreamMark> Mark(int /*stream*/) override {
+    return std::make_shared<const int>(0);
+  }
+  absl::Status RunBehind(const StreamMark& mark, int stream) override {
+    behind.emplace_back(mark, stream);
+    return absl::OkStatus();
+  }
+  bool IsOver(const StreamMark& /*mark*/) override { return false; }
+  absl::Status Wait(const StreamMark& /*mark*/) override {
+    return absl::OkStatus();
+  }
+
+  std::vector<std::pair<StreamMark, int>> behind;
+};
+
+TEST(PlannedArenaTest, AStreamWaitsForACopyOfItsSlotOnce) {
+  NotedOrder order;
+  PlannedArena arena(PlanOf({At(0, 1024), At(0, 512), At(512, 512)}), kBase,
+                     &order);
+  const StreamMark copied = std::make_shared<const int>(1);
+  arena.Free(arena.Allocate(Bytes{1024}, 0), {}, {copied});
+  EXPECT_THAT(arena.OutsideEnds(), ElementsAre(copied));
+  ASSERT_NE(arena.Allocate(Bytes{512}, 0), nullptr);
+  ASSERT_NE(arena.Allocate(Bytes{512}, 0), nullptr);
+  EXPECT_THAT(order.behind, ElementsAre(std::pair(copied, 0)));
+  EXPECT_THAT(arena.OutsideEnds(), ElementsAre());
+}
+
+TEST(PlannedArenaTest, AnotherStreamWaitsForTheCopyToo) {
+  NotedOrder order;
+  PlannedArena arena(PlanOf({At(0, 1024), At(0, 512), At(512, 512, 1)}), kBase,
+                     &order);
+  const StreamMark copied = std::make_shared<const int>(1);
+  arena.Free(arena.Allocate(Bytes{1024}, 0), {}, {copied});
+  ASSERT_NE(arena.Allocate(Bytes{512}, 0), nullptr);
+  ASSERT_NE(arena.Allocate(Bytes{512}, 1), nullptr);
+  EXPECT_THAT(order.behind, Contains(std::pair(copied, 0)));
+  EXPECT_THAT(order.behind, Contains(std::pair(copied, 1)));
+}
+
+TEST(PlannedArenaTest, AllCopiesAreWaitedForBehindOneThatWasNotServed) {
+  NotedOrder order;
+  PlannedArena arena(PlanOf({At(0, 512), At(512, 1024), At(512, 512)}), kBase,
+                     &order);
+  const StreamMark copied = std::make_shared<const int>(1);
+  arena.Free(arena.Allocate(Bytes{512}, 0), {}, {copied});
+  // The second does not come.
+  ASSERT_EQ(arena.Allocate(Bytes{512}, 0), kBase + 512);
+  EXPECT_THAT(order.behind, Contains(std::pair(copied, 0)));
 }
 
 TEST(PlannedArenaTest, LiveBlocksAreListedByOffset) {
