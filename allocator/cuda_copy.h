@@ -27,7 +27,9 @@ class CudaCopy {
 
   // Asks the driver; never blocks. Once not pending, it stays what it is.
   State state() const;
-  // Without asking: state() has said so before.
+  // A later copy of the same stream has ended well, and so has this one.
+  void NoteDone() const { Settle(cudaSuccess); }
+  // Without asking: it is known by now.
   bool was_seen_done() const { return result_ == cudaSuccess; }
   // Blocks until it is not pending. Unavailable if it has failed.
   absl::Status Wait() const;

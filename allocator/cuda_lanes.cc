@@ -36,15 +36,15 @@ struct CudaLanes::Request {
   Bytes size;
   cudaStream_t user;
   CopyLabel label;
+  bool is_next = false;
 };
 
 absl::StatusOr<std::unique_ptr<CudaLanes>> CudaLanes::Open(
-    const CudaApi* api, PinnedSlab* slab, int device, Bytes in_flight,
-    CopyObserver observer) {
+    const CudaApi* api, PinnedSlab* slab, int device, CopyObserver observer) {
   const CudaScope scope(*api, device);
   if (!scope.status().ok()) return scope.status();
   std::unique_ptr<CudaLanes> lanes(
-      new CudaLanes(api, slab, device, in_flight, std::move(observer)));
+      new CudaLanes(api, slab, device, std::move(observer)));
   for (Lane& lane : lanes->lanes_) {
     // Non-blocking: it must not wait for the program's default stream.
     const absl::Status made =
@@ -61,11 +61,10 @@ absl::StatusOr<std::unique_ptr<CudaLanes>> CudaLanes::Open(
 }
 
 CudaLanes::CudaLanes(const CudaApi* api, PinnedSlab* slab, int device,
-                     Bytes in_flight, CopyObserver observer)
+                     CopyObserver observer)
     : api_(*api),
       slab_(*slab),
       device_(device),
-      bound_(in_flight),
       process_(getpid()),
       events_(CudaEvents::Create(api, device)),
       meter_(events_, std::move(observer)) {}
@@ -93,9 +92,7 @@ bool CudaLanes::InChild() const { return getpid() != process_; }
 
 absl::StatusOr<Extent> CudaLanes::Take(Bytes size) {
   if (InChild()) return NoDevice();
-  auto taken = slab_.Take(size);
-  if (taken.ok() || kept_back() == Bytes{0}) return taken;
-  Poll();
+  if (kept_back() > Bytes{0}) Poll();  // before the slab grows
   return slab_.Take(size);
 }
 
@@ -116,10 +113,11 @@ void CudaLanes::Give(Extent extent) {
 absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Out(const void* device,
                                                          Extent to, Bytes size,
                                                          cudaStream_t producer,
-                                                         CopyLabel label) {
+                                                         CopyLabel label,
+                                                         bool is_next) {
   // CopyParts only reads through the pointer on this way.
   char* const from = static_cast<char*>(const_cast<void*>(device));
-  return Start({CopyWay::kOut, from, to, size, producer, label});
+  return Start({CopyWay::kOut, from, to, size, producer, label, is_next});
 }
 
 absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Back(Extent from,
@@ -147,7 +145,7 @@ absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Start(
   if (!status.ok()) return status;
   const CudaDeviceScope scope(api_, device_);
   if (!scope.status().ok()) return scope.status();
-  Poll();
+  if (++unpolled_ > kPollAt) Poll();
   auto done = events_->Take(CudaEvent::Use::kOrder);
   if (!done.ok()) return done.status();
   status = OrderBehind(request);
@@ -178,14 +176,26 @@ absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Start(
 // the same bytes of the slab.
 absl::Status CudaLanes::OrderBehind(const Request& request) {
   const cudaStream_t stream = LaneOf(request.way).stream;
-  auto now = events_->Take(CudaEvent::Use::kOrder);
-  if (!now.ok()) return now.status();
-  absl::Status status = now->Record(request.user);
-  if (status.ok()) status = now->OrderBefore(stream);
-  for (const auto& copy : TouchingOnOther(request)) {
+  absl::Status status =
+      request.is_next ? absl::OkStatus() : OrderBehindUser(request);
+  Copies touching = TouchingOnOther(request);
+  // One look may show that all have ended, which saves a call for each.
+  if (!touching.empty() && unpolled_ > kPollAt / 4) {
+    Poll();
+    touching = TouchingOnOther(request);
+  }
+  for (const auto& copy : touching) {
     if (status.ok()) status = copy->done().OrderBefore(stream);
   }
   return status;
+}
+
+absl::Status CudaLanes::OrderBehindUser(const Request& request) {
+  auto now = events_->Take(CudaEvent::Use::kOrder);
+  if (!now.ok()) return now.status();
+  const absl::Status recorded = now->Record(request.user);
+  if (!recorded.ok()) return recorded;
+  return now->OrderBefore(LaneOf(request.way).stream);
 }
 
 CudaLanes::Copies CudaLanes::TouchingOnOther(const Request& request) const {
@@ -261,6 +271,7 @@ void CudaLanes::WaitForAll() {
 
 void CudaLanes::Poll() {
   if (InChild() || IsIdle()) return;
+  unpolled_ = 0;
   const CudaScope scope(api_);
   bool has_ended = false;
   for (const CopyWay way : kWays) has_ended |= Retire(way);
@@ -275,9 +286,9 @@ bool CudaLanes::IsIdle() const {
                      [](const Lane& lane) { return lane.pending.empty(); });
 }
 
-// A lane's copies end in order, so that one look is enough while none has.
 bool CudaLanes::Retire(CopyWay way) {
   Lane& lane = LaneOf(way);
+  NoteDone(way);
   bool has_ended = false;
   while (true) {
     std::shared_ptr<CudaCopy> oldest;
@@ -299,6 +310,26 @@ bool CudaLanes::Retire(CopyWay way) {
       lane.pending.pop_front();
     }
   }
+}
+
+// A lane's copies end in order: the newest first, then halves, show where those
+// that are done end.
+void CudaLanes::NoteDone(CopyWay way) {
+  std::vector<std::shared_ptr<CudaCopy>> pending;
+  {
+    std::lock_guard lock(mutex_);
+    const Copies& copies = LaneOf(way).pending;
+    pending.assign(copies.begin(), copies.end());
+  }
+  const auto is_done = [](const std::shared_ptr<CudaCopy>& copy) {
+    return copy->state() == CudaCopy::State::kDone;
+  };
+  if (pending.empty()) return;
+  const auto end =
+      is_done(pending.back())
+          ? pending.end()
+          : std::partition_point(pending.begin(), pending.end() - 1, is_done);
+  for (auto copy = pending.begin(); copy != end; ++copy) (*copy)->NoteDone();
 }
 
 // Under the mutex.
@@ -326,11 +357,6 @@ Bytes CudaLanes::in_flight(CopyWay way) const {
   if (InChild()) return Bytes{0};
   std::lock_guard lock(mutex_);
   return LaneOf(way).in_flight;
-}
-
-bool CudaLanes::HasRoom(CopyWay way, Bytes size) const {
-  const Bytes now = in_flight(way);
-  return now == Bytes{0} || now + size <= bound_;
 }
 
 Bytes CudaLanes::kept_back() const {

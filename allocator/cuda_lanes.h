@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <atomic>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -44,19 +45,19 @@ class CudaLanes {
   // copy (its next batch) waits for one part: at 25 GB/s, PCIe 4.0, for 0.7 ms.
   static constexpr Bytes kPart{16 << 20};
 
-  // Starts two streams. `slab` and `api` must live longer. `in_flight` is the
-  // most that a lane should have under way at once. `observer` is told of the
+  // Starts two streams. `slab` and `api` must live longer. `observer` sees the
   // copies that succeed. Errors: as CudaStatus.
   static absl::StatusOr<std::unique_ptr<CudaLanes>> Open(
-      const CudaApi* api, PinnedSlab* slab, int device, Bytes in_flight,
+      const CudaApi* api, PinnedSlab* slab, int device,
       CopyObserver observer = {});
   // Waits for all copies.
   ~CudaLanes();
   CudaLanes(const CudaLanes&) = delete;
   CudaLanes& operator=(const CudaLanes&) = delete;
 
-  // Memory of the slab. Errors as PinnedSlab::Take; there may be room again
-  // once copies have ended: see kept_back().
+  // Memory of the slab, what ended copies have kept back first. Errors as
+  // PinnedSlab::Take; there may be room again once copies have ended: see
+  // kept_back().
   absl::StatusOr<Extent> Take(Bytes size);
   // Gives it back, at any time: while a copy touches it, nobody else gets it.
   void Give(Extent extent);
@@ -68,10 +69,13 @@ class CudaLanes {
   // or will be under way; the host may have waited for that. What was to be
   // copied is untouched, what `to` holds is unspecified. InvalidArgument if the
   // size is wrong, else as CudaStatus. `label` is for the observer.
+  // `is_next`: nothing was queued on `producer` since the last copy out of its
+  // bytes, which was given to the lane before this one.
   absl::StatusOr<std::shared_ptr<CudaCopy>> Out(const void* device, Extent to,
                                                 Bytes size,
                                                 cudaStream_t producer,
-                                                CopyLabel label = {});
+                                                CopyLabel label = {},
+                                                bool is_next = false);
   // The same the other way, after all work so far of `consumer`, so that what
   // used the destination before is done with it. It must not be touched nor
   // freed until the copy has ended, except on streams ordered after it.
@@ -89,15 +93,13 @@ class CudaLanes {
   // The host waits for all copies given so far; those that fail are no error.
   void WaitForAll();
 
-  // Looks which copies have ended. The calls above that start something do it,
-  // too. Never blocks.
+  // Looks which copies have ended, without blocking. Out and Back do it once in
+  // kPollAt copies at least, Take where any extent is kept back.
   void Poll();
+  static constexpr int kPollAt = 32;
 
-  // Of copies that were not seen to have ended.
+  // Bytes of copies that were not seen to have ended.
   Bytes in_flight(CopyWay way) const;
-  // Whether a copy of this size stays within the lane's bound, or is alone
-  // there.
-  bool HasRoom(CopyWay way, Bytes size) const;
   // Given back, but touched by copies that were not seen to have ended. What a
   // failed copy touched stays here: it may be written to yet.
   Bytes kept_back() const;
@@ -105,6 +107,9 @@ class CudaLanes {
   // Bytes per second as measured by the device, without and with copies the
   // other way at the same time; 0 until there was one.
   double Bandwidth(CopyWay way) const { return meter_.Bandwidth(way); }
+  // Measures with the copies that start from now on, or with none of them,
+  // which saves three calls for each. On at first.
+  void MeasureCopies(bool is_on) { meter_.SetOn(is_on); }
   double ContendedBandwidth(CopyWay way) const {
     return meter_.ContendedBandwidth(way);
   }
@@ -118,7 +123,7 @@ class CudaLanes {
   };
   struct Request;
 
-  CudaLanes(const CudaApi* api, PinnedSlab* slab, int device, Bytes in_flight,
+  CudaLanes(const CudaApi* api, PinnedSlab* slab, int device,
             CopyObserver observer);
   Lane& LaneOf(CopyWay way) { return lanes_[static_cast<size_t>(way)]; }
   const Lane& LaneOf(CopyWay way) const {
@@ -128,18 +133,19 @@ class CudaLanes {
   absl::Status Check(const Request& request) const;
   absl::StatusOr<std::shared_ptr<CudaCopy>> Start(const Request& request);
   absl::Status OrderBehind(const Request& request);
+  absl::Status OrderBehindUser(const Request& request);
   Copies TouchingOnOther(const Request& request) const;
   absl::Status Copy(const Request& request, const CudaEvent& done);
   absl::Status CopyParts(const Request& request);
   bool IsIdle() const;
   bool Retire(CopyWay way);  // whether one has ended
+  void NoteDone(CopyWay way);
   bool IsTouched(Extent extent) const;
   void ReleaseKept();
 
   const CudaApi& api_;
   PinnedSlab& slab_;
   const int device_;
-  const Bytes bound_;
   const pid_t process_;
   const std::shared_ptr<CudaEvents> events_;
   CudaMeter meter_;
@@ -148,6 +154,7 @@ class CudaLanes {
   std::array<Lane, 2> lanes_;
   Copies failed_;
   std::vector<Extent> kept_;
+  std::atomic<int> unpolled_ = 0;  // copies since the last Poll
 };
 
 }  // namespace ebbtide

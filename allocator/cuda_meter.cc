@@ -37,7 +37,8 @@ std::optional<CudaMeter::Span> CudaMeter::Begin(CopyWay way, Bytes size,
   Lane& lane = LaneOf(way);
   const bool only = lane.open.fetch_add(1) == 0;
   const int64_t turn = ++lane.turns;
-  const bool is_wanted = size >= kLeast || observer_.on_copy != nullptr;
+  const bool is_wanted =
+      observer_.on_copy != nullptr || (is_on_ && size >= kLeast);
   if (!only || !is_wanted) return std::nullopt;
   auto begin = events_->Take(CudaEvent::Use::kTiming);
   auto end = events_->Take(CudaEvent::Use::kTiming);

@@ -56,9 +56,12 @@ class CudaMeter {
   // Below this a copy's time is mostly that of its start.
   static constexpr Bytes kLeast{1 << 20};
 
-  // With an observer, smaller copies are timed too.
+  // With an observer all copies are timed.
   explicit CudaMeter(std::shared_ptr<CudaEvents> events,
                      CopyObserver observer = {});
+
+  // Times the copies that begin from now on, or none. On at first.
+  void SetOn(bool is_on) { is_on_ = is_on; }
 
   // A copy that is being given to its stream.
   struct Span {
@@ -122,6 +125,7 @@ class CudaMeter {
   const std::shared_ptr<CudaClock> clock_;
   std::mutex mutex_;
   std::array<Lane, 2> lanes_;
+  std::atomic<bool> is_on_ = true;
   std::atomic<bool> polling_ = false;  // by one thread at a time
 };
 

@@ -18,9 +18,6 @@ namespace {
 // Before the first copy was measured: 16 lanes of PCIe 3.
 constexpr double kAssumedBandwidth = 12e9;
 
-// Of each lane. What is on its way still takes memory on the device.
-constexpr Bytes kInFlight{256 << 20};
-
 cudaStream_t Native(const c10::Stream& stream) {
   return c10::cuda::CUDAStream(stream).stream();
 }
@@ -47,13 +44,13 @@ class CudaTier::Slot final : public SpillSlot {
 
   ~Slot() override {
     if (tier_.in_child_) return;
-    NoteGone();
     if (back_ != nullptr) LetGoOfIncoming();
     // Who writes or frees the bytes next comes after the copy out.
-    if (out_ != nullptr && out_->state() == CudaCopy::State::kPending) {
+    if (leaving_ > Bytes{0} && out_->state() == CudaCopy::State::kPending) {
       OrderOrWait(maker_, *out_);
       OrderOrWait(Device::Get().CurrentStream(device()), *out_);
     }
+    NoteGone();
     lanes_.Give(extent_);
   }
 
@@ -110,9 +107,10 @@ absl::StatusOr<CudaLanes*> CudaTier::LanesOf(int device) {
   }
   if (device >= static_cast<int>(lanes_.size())) lanes_.resize(device + 1);
   if (lanes_[device] == nullptr) {
-    auto lanes = CudaLanes::Open(&api_, slab_.get(), device, kInFlight,
-                                 ObserverOf(device));
+    auto lanes =
+        CudaLanes::Open(&api_, slab_.get(), device, ObserverOf(device));
     if (!lanes.ok()) return lanes.status();
+    (*lanes)->MeasureCopies(is_measuring_);
     lanes_[device] = *std::move(lanes);
   }
   return lanes_[device].get();
@@ -133,6 +131,13 @@ CopyObserver CudaTier::ObserverOf(int device) const {
           }};
 }
 
+void CudaTier::MeasureCopies(bool is_on) {
+  is_measuring_ = is_on;
+  for (const auto& lanes : lanes_) {
+    if (lanes != nullptr) lanes->MeasureCopies(is_on);
+  }
+}
+
 absl::StatusOr<std::shared_ptr<SpillSlot>> CudaTier::StartWrite(
     const c10::Storage& bytes, absl::string_view what,
     const std::optional<c10::Stream>& maker) {
@@ -149,8 +154,11 @@ absl::StatusOr<std::shared_ptr<SpillSlot>> CudaTier::StartWrite(
   }
   auto slot = std::make_shared<Slot>(this, *lanes, *extent, bytes.nbytes(),
                                      *maker, label);
-  auto out = (*lanes)->Out(bytes.data(), *extent, size, Native(*maker), label);
+  auto out = (*lanes)->Out(bytes.data(), *extent, size, Native(*maker), label,
+                           /*is_next=*/burst_maker_ == maker);
+  burst_maker_.reset();
   if (!out.ok()) return out.status();
+  if (in_burst_) burst_maker_ = maker;
   slot->on_device_ = bytes.data();
   slot->out_ = *std::move(out);
   slot->leaving_ = size;
@@ -161,9 +169,8 @@ absl::StatusOr<std::shared_ptr<SpillSlot>> CudaTier::StartWrite(
 absl::Status CudaTier::FinishWrite(SpillSlot* finished) {
   auto* const slot = static_cast<Slot*>(finished);
   slot->NoteGone();
-  if (slot->out_->state() != CudaCopy::State::kPending) {
-    return slot->out_->Failure();
-  }
+  const absl::Status failure = slot->out_->Failure();
+  if (!failure.ok() || slot->out_->was_seen_done()) return failure;
   const std::shared_ptr<const CudaEvent> end(slot->out_, &slot->out_->done());
   if (CudaAllocator::KeepUntil(slot->on_device_, end)) {
     return absl::OkStatus();
@@ -231,6 +238,7 @@ absl::StatusOr<c10::Storage> CudaTier::FinishRead(SpillSlot* finished) {
 HostTier::CopyRates CudaTier::RatesOf(CopyWay way) const {
   for (const auto& lanes : lanes_) {
     if (lanes == nullptr) continue;
+    lanes->Poll();
     CopyRates rates = {.alone = lanes->Bandwidth(way),
                        .contended = lanes->ContendedBandwidth(way)};
     rates.planned = rates.contended > 0 ? rates.contended : rates.alone;

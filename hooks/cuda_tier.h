@@ -46,6 +46,7 @@ class CudaTier final : public HostTier {
   void AfterForkInParent() override {}
   void AfterForkInChild() override { in_child_ = true; }
 
+  void MeasureCopies(bool is_on) override;
   CopyRates WriteRates() const override { return RatesOf(CopyWay::kOut); }
   CopyRates ReadRates() const override { return RatesOf(CopyWay::kBack); }
   TierRoom room() const override;
@@ -57,6 +58,10 @@ class CudaTier final : public HostTier {
  private:
   class Slot;
 
+  void SetBurst(bool is_open) override {
+    in_burst_ = is_open;
+    burst_maker_.reset();
+  }
   absl::StatusOr<CudaLanes*> LanesOf(int device);
   CopyObserver ObserverOf(int device) const;
   CopyRates RatesOf(CopyWay way) const;
@@ -68,6 +73,9 @@ class CudaTier final : public HostTier {
   std::unique_ptr<PinnedSlab> slab_;
   std::vector<std::unique_ptr<CudaLanes>> lanes_;  // by device
   Bytes leaving_{};  // what copies out have not been finished of
+  bool is_measuring_ = true;
+  bool in_burst_ = false;
+  std::optional<c10::Stream> burst_maker_;  // of its last copy
   bool in_child_ = false;
 };
 

@@ -74,6 +74,21 @@ class HostTier {
   virtual absl::StatusOr<std::shared_ptr<SpillSlot>> StartWrite(
       const c10::Storage& bytes, absl::string_view what,
       const std::optional<c10::Stream>& maker) = 0;
+  // For as long as it lives nothing is queued on the device between copies out,
+  // so that one event puts those of a stream in order behind what made them.
+  class Burst {
+   public:
+    explicit Burst(HostTier* tier) : tier_(tier) { Set(true); }
+    ~Burst() { Set(false); }
+    Burst(const Burst&) = delete;
+    Burst& operator=(const Burst&) = delete;
+
+   private:
+    void Set(bool is_open) {
+      if (tier_ != nullptr) tier_->SetBurst(is_open);
+    }
+    HostTier* const tier_;
+  };
   // After this the bytes on the device may be freed, and not written: they are
   // in the tier, or their memory is used again behind the copy. Blocks where
   // there is no such order. An error: the copy has failed.
@@ -101,6 +116,9 @@ class HostTier {
     double contended = 0;  // something was
     double planned = 0;    // what plans are made with
   };
+  // From now on the rates are those of further copies, too, or stay as they
+  // are, where measuring takes time. On at first.
+  virtual void MeasureCopies(bool /*is_on*/) {}
   virtual CopyRates WriteRates() const = 0;
   virtual CopyRates ReadRates() const = 0;
   // What plans are made with: what the last copies achieved with the contention
@@ -121,6 +139,9 @@ class HostTier {
 
  protected:
   HostTier() = default;
+
+ private:
+  virtual void SetBurst(bool /*is_open*/) {}
 };
 
 }  // namespace ebbtide

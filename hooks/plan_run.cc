@@ -114,12 +114,24 @@ void PlanRun::Arrive(int instant) {
 }
 
 void PlanRun::Execute(const std::vector<TapePlan::Step>& steps) {
-  for (const TapePlan::Step& step : steps) {
-    if (mode_ == Mode::kShadow) {
-      if (step.what == Action::Do::kRecompute) Compare(step.index);
-    } else if (!Do(step)) {
-      waiting_.push_back(step);
-    }
+  const auto is_offload = [](const TapePlan::Step& step) {
+    return step.what == Action::Do::kOffload;
+  };
+  auto step = steps.begin();
+  while (step != steps.end()) {
+    const auto next = std::find_if(step, steps.end(), is_offload);
+    for (; step != next; ++step) DoOrWait(*step);
+    const HostTier::Burst burst = residency_.BeginBurst();
+    const auto end = std::find_if_not(step, steps.end(), is_offload);
+    for (; step != end; ++step) DoOrWait(*step);
+  }
+}
+
+void PlanRun::DoOrWait(const TapePlan::Step& step) {
+  if (mode_ == Mode::kShadow) {
+    if (step.what == Action::Do::kRecompute) Compare(step.index);
+  } else if (!Do(step)) {
+    waiting_.push_back(step);
   }
 }
 

@@ -81,6 +81,7 @@ class PlanRun {
  private:
   void Arrive(int instant);
   void Execute(const std::vector<TapePlan::Step>& steps);
+  void DoOrWait(const TapePlan::Step& step);
   bool Do(const TapePlan::Step& step);
   void RunAgain(int op);
   void Compare(int op);

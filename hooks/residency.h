@@ -37,6 +37,10 @@ class Residency {
   void SetTier(std::unique_ptr<HostTier> tier);
   // A trace has been opened.
   void LogCopies() const;
+  // Whether the tier measures how fast its copies are, from now on.
+  void MeasureCopies(bool is_on) const {
+    if (tier_ != nullptr) tier_->MeasureCopies(is_on);
+  }
   // For a child of fork: its threads are not there to be ended.
   void LeaveTier() { static_cast<void>(tier_.release()); }
 
@@ -68,6 +72,8 @@ class Residency {
   // the speed of the disk.
   bool Drop(Tape* tape, int storage);
   void Spill(const std::shared_ptr<Tape>& tape, int storage, int until = 0);
+  // Around those that follow each other.
+  HostTier::Burst BeginBurst() const { return HostTier::Burst(tier_.get()); }
   void Prefetch(Tape* tape, int storage);
   // `hold` says which rebuilt storages besides `storage` stay.
   void Rebuild(Tape* tape, int storage, std::function<bool(int)> hold);

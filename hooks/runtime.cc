@@ -175,6 +175,7 @@ void Runtime::BeginPair() {
   tape_ = std::move(tape);
   residency_.Add(tape_);
   watch_.BeginPair(tape_.get(), WantsWork(), WantsMarks());
+  residency_.MeasureCopies(state_ != State::kSteady && watch_.has_marks());
   TellCupti();
   in_backward_ = false;
   complete_ = false;

@@ -54,6 +54,7 @@ void Runtime::FreeWhatIsDue() {
 
 void Runtime::SpillWhatIsDue(int position) {
   FreeWhatIsDue();
+  const HostTier::Burst burst = residency_.BeginBurst();
   while (steady_run_->IsSpillDue(position)) {
     const auto& [save, storage, until] = steady_run_->NextSpill();
     if (storage < static_cast<int>(tape_->storages.size())) {

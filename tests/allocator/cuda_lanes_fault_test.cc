@@ -150,7 +150,7 @@ Result RunOnce(uint32_t seed, int64_t fail_at, Bytes chunk) {
   {
     const auto slab = *PinnedSlab::Open(
         cuda.api(), {.limit = MiB(1), .ahead = Bytes{0}, .chunk = chunk});
-    const auto lanes = CudaLanes::Open(cuda.api(), slab.get(), 0, MiB(1));
+    const auto lanes = CudaLanes::Open(cuda.api(), slab.get(), 0);
     if (lanes.ok()) {
       Program program(&cuda, lanes->get(), seed);
       program.Make(kTensors, Bytes{20'000});
@@ -208,7 +208,7 @@ class BrokenCopyTest : public testing::Test {
   void SetUp() override {
     slab_ = *PinnedSlab::Open(
         cuda_.api(), {.limit = MiB(1), .ahead = Bytes{0}, .chunk = KiB(64)});
-    lanes_ = *CudaLanes::Open(cuda_.api(), slab_.get(), 0, MiB(1));
+    lanes_ = *CudaLanes::Open(cuda_.api(), slab_.get(), 0);
     extent_ = *lanes_->Take(KiB(200));
   }
   void TearDown() override {

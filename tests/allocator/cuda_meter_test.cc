@@ -23,11 +23,11 @@ class CudaMeterTest : public testing::Test {
     cuda_.bytes_per_second_back = 1 << 19;
     slab_ =
         *PinnedSlab::Open(cuda_.api(), {.limit = MiB(64), .ahead = Bytes{0}});
-    lanes_ = *CudaLanes::Open(cuda_.api(), slab_.get(), 0, MiB(64));
+    lanes_ = *CudaLanes::Open(cuda_.api(), slab_.get(), 0);
   }
   void Observe() {
     lanes_ = *CudaLanes::Open(
-        cuda_.api(), slab_.get(), 0, MiB(64),
+        cuda_.api(), slab_.get(), 0,
         {std::make_shared<CudaClock>(),
          [this](const TimedCopy& copy) { told_.push_back(copy); }});
   }
@@ -170,6 +170,17 @@ TEST_F(CudaMeterTest, SmallCopiesAreNotMeasured) {
   Copy(CopyWay::kOut, KiB(1023));
   RunAndPoll();
   EXPECT_EQ(Out(), 0);
+}
+
+TEST_F(CudaMeterTest, CopiesThatStartWhileMeasuringIsOffAreNotMeasured) {
+  lanes_->MeasureCopies(false);
+  Copy(CopyWay::kOut, MiB(4));
+  RunAndPoll();
+  EXPECT_EQ(Out(), 0);
+  lanes_->MeasureCopies(true);
+  Copy(CopyWay::kOut, MiB(4));
+  RunAndPoll();
+  EXPECT_DOUBLE_EQ(Out(), 1 << 20);
 }
 
 TEST_F(CudaMeterTest, AnObserverIsToldOfEveryCopyOnTheHostsClock) {

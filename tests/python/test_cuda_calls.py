@@ -76,7 +76,10 @@ def ours(calls: Counter[str]) -> dict[str, int]:
 
 
 def check_few(active: Counter[str], plain: Counter[str]) -> None:
-    """At most 1.25 times the unmanaged calls, beside those of recomputed ops."""
+    """At most 1.25 times the unmanaged calls, beside those of recomputed ops.
+
+    A random op that runs again asks whether its stream is being captured.
+    """
 
     def kernels(calls: Counter[str]) -> int:
         starts = ("cudaLaunch", "cublas")
@@ -84,7 +87,6 @@ def check_few(active: Counter[str], plain: Counter[str]) -> None:
 
     recomputed = kernels(active) - kernels(plain)
     assert recomputed > 0
-    # A random op that runs again asks whether its stream is being captured.
     assert active.total() <= 1.25 * plain.total() + 2 * recomputed
 
 
@@ -106,14 +108,21 @@ def test_a_step_of_24_layers_that_recomputes_makes_hardly_more_calls(
     check_few(active, deep.calls["unmanaged"])
 
 
-def test_a_copy_makes_no_more_calls_than_it_made(deep: Told) -> None:
-    """Which copies a plan has follows from times; what each of them takes does not."""
-    steady = told(**DEEP_COPIED).calls["steady"]
+def test_a_step_that_copies_makes_hardly_more_calls_than_an_unmanaged_one(
+    deep: Told,
+) -> None:
+    """At most 1.25 times its calls, and two for each copy.
+
+    Which copies a plan has follows from times; what each of them takes does not.
+    """
+    steady, plain = told(**DEEP_COPIED).calls["steady"], deep.calls["unmanaged"]
     most, made = GOLDEN_CALLS["a copy within 190 MiB, at most"], ours(steady)
     copies = made["cudaMemcpyAsync"]
     assert made.keys() == most.keys()
     assert all(made[name] <= most[name] * copies for name in made), made
-    assert steady.total() - sum(made.values()) == deep.calls["unmanaged"].total()
+    of_core = sum(n for name, n in steady.items() if name.split()[1] == CORE)
+    assert steady.total() - of_core == plain.total()
+    assert plain.total() + sum(made.values()) <= 1.25 * plain.total() + 2 * copies
 
 
 def test_only_flags_are_copied_to_prove_that_ops_repeat(
