@@ -34,7 +34,10 @@ absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
   const Profile& profile = request.measured.profile;
   absl::StatusOr<Plan> plan = PlanFor(profile, options, request.room);
   if (plan.ok() && !plan->feasible) {
-    options.budget += request.margin;
+    // The plan that takes the least leaves the most of the margin.
+    const Bytes least = plan->least_budget;
+    const Bytes all = request.options.budget;
+    options.budget = least > options.budget ? std::min(least, all) : all;
     plan = PlanFor(profile, options, request.room);
   }
   if (!plan.ok()) return plan.status();
