@@ -168,7 +168,6 @@ absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Start(
   }
   std::lock_guard lock(mutex_);
   lane.pending.splice(lane.pending.end(), entry);
-  lane.in_flight += request.size;
   return copy;
 }
 
@@ -303,7 +302,6 @@ bool CudaLanes::Retire(CopyWay way) {
     std::lock_guard lock(mutex_);
     // Another thread may have done it.
     if (lane.pending.empty() || lane.pending.front() != oldest) continue;
-    lane.in_flight -= oldest->size();
     if (state == CudaCopy::State::kFailed) {
       failed_.splice(failed_.end(), lane.pending, lane.pending.begin());
     } else {
@@ -351,12 +349,6 @@ void CudaLanes::ReleaseKept() {
     slab_.Give(extent);
     return true;
   });
-}
-
-Bytes CudaLanes::in_flight(CopyWay way) const {
-  if (InChild()) return Bytes{0};
-  std::lock_guard lock(mutex_);
-  return LaneOf(way).in_flight;
 }
 
 Bytes CudaLanes::kept_back() const {

@@ -98,8 +98,6 @@ class CudaLanes {
   void Poll();
   static constexpr int kPollAt = 32;
 
-  // Bytes of copies that were not seen to have ended.
-  Bytes in_flight(CopyWay way) const;
   // Given back, but touched by copies that were not seen to have ended. What a
   // failed copy touched stays here: it may be written to yet.
   Bytes kept_back() const;
@@ -119,7 +117,6 @@ class CudaLanes {
   struct Lane {
     cudaStream_t stream = nullptr;
     Copies pending;  // in the order in which they were given to the stream
-    Bytes in_flight{};
   };
   struct Request;
 

@@ -329,7 +329,7 @@ SlabStats PinnedSlab::Stats() const {
   return stats;
 }
 
-absl::Status PinnedSlab::TellRefusal() {
+absl::Status PinnedSlab::TakeRefusal() {
   std::lock_guard lock(core_->mutex);
   return std::exchange(core_->first_refusal, absl::OkStatus());
 }

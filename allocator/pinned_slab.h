@@ -99,7 +99,7 @@ class PinnedSlab {
   SlabStats Stats() const;
 
   // Why the driver first refused to pin memory. Once; OK before and afterwards.
-  absl::Status TellRefusal();
+  absl::Status TakeRefusal();
 
  private:
   struct Core;

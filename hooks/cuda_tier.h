@@ -38,6 +38,9 @@ class CudaTier final : public HostTier {
       const c10::Storage& bytes, absl::string_view what,
       const std::optional<c10::Stream>& maker) override;
   absl::Status FinishWrite(SpillSlot* slot) override;
+  absl::Status TakeRefusal() override {
+    return slab_ == nullptr ? absl::OkStatus() : slab_->TakeRefusal();
+  }
   bool IsReusedBehindCopies(int device) const override;
   absl::Status StartRead(SpillSlot* slot) override;
   void CancelRead(SpillSlot* slot) override;

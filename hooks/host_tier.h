@@ -89,6 +89,9 @@ class HostTier {
     }
     HostTier* const tier_;
   };
+  // Why the system has refused what makes copies fast; OK afterwards, and where
+  // it has not.
+  virtual absl::Status TakeRefusal() { return absl::OkStatus(); }
   // After this the bytes on the device may be freed, and not written: they are
   // in the tier, or their memory is used again behind the copy. Blocks where
   // there is no such order. An error: the copy has failed.

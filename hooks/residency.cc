@@ -234,6 +234,7 @@ void Residency::Spill(const std::shared_ptr<Tape>& tape, int index, int until) {
     GiveUpSpilling(slot.status());
     return;
   }
+  NoteRefusal();
   storage.spill = *std::move(slot);
   storage.returns = false;
   LogEviction(*tape, index, Eviction::How::kSpill);

@@ -158,6 +158,7 @@ class Residency {
   void GiveUpSpilling(const absl::Status& why);
   // The tier has no room for so much now. Said once.
   void NoteFull(Bytes refused);
+  void NoteRefusal();  // of pinned memory. Said once.
   void PrefetchBefore(Tape* tape, int pack);
   bool FreeWritten(bool is_short);
   // A copy out has ended, or is to have: lets go of the bytes on the device.

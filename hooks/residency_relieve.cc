@@ -62,6 +62,13 @@ void Residency::NoteFull(Bytes refused) {
                     " are used: what finds none stays or is recomputed"));
 }
 
+void Residency::NoteRefusal() {
+  const absl::Status refused = tier_->TakeRefusal();
+  if (refused.ok()) return;
+  say_(absl::StrCat("host memory is not pinned, so the job waits for copies: ",
+                    std::string(refused.message())));
+}
+
 bool Residency::WaitForWrite() {
   while (!leaving_.empty()) {
     const Leaving first = leaving_.front();

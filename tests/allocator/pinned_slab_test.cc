@@ -260,7 +260,7 @@ TEST_F(PinnedSlabTest, TheEndWaitsForTheThread) {
 TEST_F(PinnedSlabTest, MemoryThatCannotBePinnedServesAndIsToldOnce) {
   cuda_.registrations_left = 1;
   const auto slab = MustOpen(Options());
-  EXPECT_TRUE(slab->TellRefusal().ok());
+  EXPECT_TRUE(slab->TakeRefusal().ok());
   const Extent first = *slab->Take(KiB(64));
   const Extent second = *slab->Take(KiB(96));
   EXPECT_TRUE(slab->IsPinned(first));
@@ -269,10 +269,10 @@ TEST_F(PinnedSlabTest, MemoryThatCannotBePinnedServesAndIsToldOnce) {
   EXPECT_EQ(slab->Stats().pinned, KiB(64));
   EXPECT_EQ(slab->Stats().pageable, KiB(128));
   EXPECT_EQ(slab->Stats().refusals, 2);
-  const absl::Status told = slab->TellRefusal();
+  const absl::Status told = slab->TakeRefusal();
   EXPECT_EQ(told.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(told.message()), HasSubstr("cudaHostRegister"));
-  EXPECT_TRUE(slab->TellRefusal().ok());
+  EXPECT_TRUE(slab->TakeRefusal().ok());
   EXPECT_EQ(FakeCuda::last_error(), cudaSuccess);
 }
 

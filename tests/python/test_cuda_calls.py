@@ -129,3 +129,17 @@ def test_only_flags_are_copied_to_prove_that_ops_repeat(
     managed: Told, unmanaged: Told
 ) -> None:
     assert managed.copied - unmanaged.copied <= 64 << 10
+
+
+def test_a_refusal_to_pin_host_memory_is_said_once() -> None:
+    simulator.check_built()
+    done = run(
+        [PYTHON, PROGRAM],
+        **simulator.ENVIRONMENT,
+        EBBTIDE_BUDGET="cuda=80MiB",
+        EBBTIDE_RECOMPUTE="0",
+        CUDASIM_FAIL="cudaHostRegister:0:-1:2",
+    )
+    assert done.returncode == 0, done.stderr
+    said = "host memory is not pinned, so the job waits for copies: cudaHostRegister"
+    assert done.stderr.count(said) == 1, done.stderr
