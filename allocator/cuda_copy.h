@@ -38,7 +38,6 @@ class CudaCopy {
 
   const CudaEvent& done() const { return done_; }
   Extent extent() const { return extent_; }  // of the slab
-  Bytes size() const { return size_; }
 
  private:
   void Settle(cudaError_t result) const;

@@ -175,8 +175,13 @@ absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Start(
 // the same bytes of the slab.
 absl::Status CudaLanes::OrderBehind(const Request& request) {
   const cudaStream_t stream = LaneOf(request.way).stream;
-  absl::Status status =
-      request.is_next ? absl::OkStatus() : OrderBehindUser(request);
+  absl::Status status;
+  if (!request.is_next) {
+    auto now = events_->Take(CudaEvent::Use::kOrder);
+    if (!now.ok()) return now.status();
+    status = now->Record(request.user);
+    if (status.ok()) status = now->OrderBefore(stream);
+  }
   Copies touching = TouchingOnOther(request);
   // One look may show that all have ended, which saves a call for each.
   if (!touching.empty() && unpolled_ > kPollAt / 4) {
@@ -187,14 +192,6 @@ absl::Status CudaLanes::OrderBehind(const Request& request) {
     if (status.ok()) status = copy->done().OrderBefore(stream);
   }
   return status;
-}
-
-absl::Status CudaLanes::OrderBehindUser(const Request& request) {
-  auto now = events_->Take(CudaEvent::Use::kOrder);
-  if (!now.ok()) return now.status();
-  const absl::Status recorded = now->Record(request.user);
-  if (!recorded.ok()) return recorded;
-  return now->OrderBefore(LaneOf(request.way).stream);
 }
 
 CudaLanes::Copies CudaLanes::TouchingOnOther(const Request& request) const {
@@ -286,28 +283,20 @@ bool CudaLanes::IsIdle() const {
 }
 
 bool CudaLanes::Retire(CopyWay way) {
-  Lane& lane = LaneOf(way);
   NoteDone(way);
+  std::lock_guard lock(mutex_);
+  Copies& pending = LaneOf(way).pending;
   bool has_ended = false;
-  while (true) {
-    std::shared_ptr<CudaCopy> oldest;
-    {
-      std::lock_guard lock(mutex_);
-      if (lane.pending.empty()) return has_ended;
-      oldest = lane.pending.front();
-    }
-    const CudaCopy::State state = oldest->state();
-    if (state == CudaCopy::State::kPending) return has_ended;
-    has_ended = true;
-    std::lock_guard lock(mutex_);
-    // Another thread may have done it.
-    if (lane.pending.empty() || lane.pending.front() != oldest) continue;
-    if (state == CudaCopy::State::kFailed) {
-      failed_.splice(failed_.end(), lane.pending, lane.pending.begin());
+  for (; !pending.empty(); has_ended = true) {
+    if (pending.front()->was_seen_done()) {
+      pending.pop_front();
+    } else if (!pending.front()->Failure().ok()) {
+      failed_.splice(failed_.end(), pending, pending.begin());
     } else {
-      lane.pending.pop_front();
+      break;
     }
   }
+  return has_ended;
 }
 
 // A lane's copies end in order: the newest first, then halves, show where those

@@ -130,7 +130,6 @@ class CudaLanes {
   absl::Status Check(const Request& request) const;
   absl::StatusOr<std::shared_ptr<CudaCopy>> Start(const Request& request);
   absl::Status OrderBehind(const Request& request);
-  absl::Status OrderBehindUser(const Request& request);
   Copies TouchingOnOther(const Request& request) const;
   absl::Status Copy(const Request& request, const CudaEvent& done);
   absl::Status CopyParts(const Request& request);

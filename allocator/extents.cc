@@ -13,7 +13,6 @@ std::optional<Extent> Extents::Take(Bytes size) {
     if (!extent && size <= limit_ - Bytes{end_}) {
       extent = Extent{end_, size};
       end_ += Count(size);
-      high_water_ = std::max(high_water_, end_);
     }
     if (extent) used_ += size;
     return extent;
@@ -82,11 +81,6 @@ Bytes Extents::Largest() const {
   std::lock_guard lock(mutex_);
   const Bytes at_end = limit_ - Bytes{end_};
   return by_size_.empty() ? at_end : std::max(at_end, by_size_.rbegin()->first);
-}
-
-Bytes Extents::high_water() const {
-  std::lock_guard lock(mutex_);
-  return Bytes{high_water_};
 }
 
 bool Extents::Check() const {

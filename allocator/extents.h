@@ -34,8 +34,7 @@ class Extents {
 
   Bytes limit() const { return limit_; }
   Bytes used() const;
-  Bytes Largest() const;     // that Take has room for
-  Bytes high_water() const;  // the furthest end so far
+  Bytes Largest() const;  // that Take has room for
 
   // Holes are disjoint, never adjacent, before the end, and with what is used
   // they add up; for tests. O(holes).
@@ -48,7 +47,6 @@ class Extents {
   const Bytes limit_;
   mutable std::mutex mutex_;
   int64_t end_ = 0;
-  int64_t high_water_ = 0;
   Bytes used_{};
   std::map<int64_t, Bytes> holes_;  // by offset
   std::set<std::pair<Bytes, int64_t>> by_size_;

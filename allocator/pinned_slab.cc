@@ -310,22 +310,11 @@ Bytes PinnedSlab::Largest() const {
   return Bytes{largest - largest % kGrain};
 }
 
-bool PinnedSlab::IsPinned(Extent extent) const {
-  const int64_t end = extent.offset + Count(extent.size);
-  std::lock_guard lock(core_->mutex);
-  for (int64_t i = extent.offset / Count(chunk_); i * Count(chunk_) < end;
-       ++i) {
-    if (core_->chunks[i] != Core::Chunk::kPinned) return false;
-  }
-  return true;
-}
-
 SlabStats PinnedSlab::Stats() const {
   std::unique_lock lock(core_->mutex);
   SlabStats stats = core_->stats;
   lock.unlock();
   stats.used = extents_.used();
-  stats.high_water = extents_.high_water();
   return stats;
 }
 

@@ -56,7 +56,6 @@ struct SlabStats {
   Bytes pinned{};        // registered
   Bytes pageable{};      // committed, but registration was refused
   Bytes used{};          // in extents
-  Bytes high_water{};    // the furthest end of an extent so far
   int64_t refusals = 0;  // of the driver; chunks tried again count again
 };
 
@@ -89,9 +88,6 @@ class PinnedSlab {
 
   // The byte at that offset; of an extent, the first of so many.
   char* At(int64_t offset) const { return base_ + offset; }
-  // All of it. A copy to or from memory that is not makes the calling thread
-  // wait for the copy, and for the work before it.
-  bool IsPinned(Extent extent) const;
   // One copy must not cross a multiple of this: each is a registration.
   Bytes chunk() const { return chunk_; }
   Bytes limit() const { return extents_.limit(); }

@@ -60,10 +60,8 @@ class SpillFile {
   Bytes limit() const { return extents_.limit(); }
   Bytes used() const { return extents_.used(); }
   Bytes Largest() const;  // that Take has room for
-  Bytes high_water() const { return extents_.high_water(); }
   // For people: "ext4", or the magic number of one without a name here.
   const std::string& file_system() const { return file_system_; }
-  const std::string& directory() const { return directory_; }
   bool direct() const { return direct_; }  // O_DIRECT held
 
  private:
