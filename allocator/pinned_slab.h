@@ -94,7 +94,7 @@ class PinnedSlab {
   Bytes Largest() const;  // that Take has room for
   SlabStats Stats() const;
 
-  // Why the driver first refused to pin memory. Once; OK before and afterwards.
+  // The driver's first refusal to pin memory; once, and OK otherwise.
   absl::Status TakeRefusal();
 
  private:

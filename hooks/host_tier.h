@@ -74,8 +74,8 @@ class HostTier {
   virtual absl::StatusOr<std::shared_ptr<SpillSlot>> StartWrite(
       const c10::Storage& bytes, absl::string_view what,
       const std::optional<c10::Stream>& maker) = 0;
-  // For as long as it lives nothing is queued on the device between copies out,
-  // so that one event puts those of a stream in order behind what made them.
+  // `Burst` is a scope in which the caller queues nothing on the device between
+  // copies out: one event orders those of a stream behind the work before them.
   class Burst {
    public:
     explicit Burst(HostTier* tier) : tier_(tier) { Set(true); }
@@ -89,8 +89,8 @@ class HostTier {
     }
     HostTier* const tier_;
   };
-  // Why the system has refused what makes copies fast; OK afterwards, and where
-  // it has not.
+  // The system's refusal of pinned memory, which makes copies slow. Returns it
+  // once, and OK otherwise.
   virtual absl::Status TakeRefusal() { return absl::OkStatus(); }
   // After this the bytes on the device may be freed, and not written: they are
   // in the tier, or their memory is used again behind the copy. Blocks where
@@ -119,8 +119,8 @@ class HostTier {
     double contended = 0;  // something was
     double planned = 0;    // what plans are made with
   };
-  // From now on the rates are those of further copies, too, or stay as they
-  // are, where measuring takes time. On at first.
+  // Lets further copies change the rates, or none of them where measuring takes
+  // time. On at first.
   virtual void MeasureCopies(bool /*is_on*/) {}
   virtual CopyRates WriteRates() const = 0;
   virtual CopyRates ReadRates() const = 0;

@@ -37,7 +37,7 @@ class Residency {
   void SetTier(std::unique_ptr<HostTier> tier);
   // A trace has been opened.
   void LogCopies() const;
-  // Whether the tier measures how fast its copies are, from now on.
+  // Turns the tier's measuring of its copies on or off.
   void MeasureCopies(bool is_on) const {
     if (tier_ != nullptr) tier_->MeasureCopies(is_on);
   }
@@ -72,7 +72,7 @@ class Residency {
   // the speed of the disk.
   bool Drop(Tape* tape, int storage);
   void Spill(const std::shared_ptr<Tape>& tape, int storage, int until = 0);
-  // Around those that follow each other.
+  // Opens a scope for spills that follow each other.
   HostTier::Burst BeginBurst() const { return HostTier::Burst(tier_.get()); }
   void Prefetch(Tape* tape, int storage);
   // `hold` says which rebuilt storages besides `storage` stay.

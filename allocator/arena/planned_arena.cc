@@ -121,7 +121,7 @@ bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
     for (const StreamMark& end : ends_[before]) {
       if (!order_->RunBehind(end, slot.stream).ok()) return false;
     }
-    // No slot of another stream asks for them: its stream is behind them now.
+    // The stream is behind them now, and no slot of another one waits for them.
     if (is_own && !last.is_awaited) ForgetEnds(before);
   }
   return true;

@@ -131,9 +131,8 @@ class PlannedArena {
   std::vector<char> is_shared_;  // by slot: other streams used it, too
   std::vector<char> is_late_;    // by slot
   std::vector<int> late_;        // those
-  // By slot: where the work ends that used it last. A slot that is served runs
-  // behind those of all that had its addresses before, so these are all there
-  // is to wait for.
+  // By slot: ends of the work that used it last. A slot is served behind the
+  // ends of all slots that had its addresses before, so no others are kept.
   std::vector<Marks> ends_;
   std::vector<char> has_outside_;  // by slot: `ends_` of work beside streams
   ArenaCounts counts_;

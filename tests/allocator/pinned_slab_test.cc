@@ -73,7 +73,7 @@ class PinnedSlabTest : public testing::Test {
     EXPECT_TRUE(slab.ok()) << slab.status();
     return *std::move(slab);
   }
-  // Whether every byte lies in memory that is registered with the driver.
+  // True where all of it is registered with the driver.
   bool IsPinned(const PinnedSlab& slab, Extent extent) const {
     const char* at = slab.At(extent.offset);
     const char* const end = at + Count(extent.size);
