@@ -29,8 +29,11 @@ std::string Changed(const std::string& from, const std::string& to) {
   return text.replace(at, from.size(), to);
 }
 
+// Tests run side by side, each in a process of its own.
 std::string ErrorOf(const std::string& text) {
-  const std::string path = testing::TempDir() + "/device.json";
+  const std::string path =
+      testing::TempDir() + "/DeviceModelTest." +
+      testing::UnitTest::GetInstance()->current_test_info()->name();
   std::ofstream(path) << text;
   std::string error;
   EXPECT_EQ(ReadDeviceModel(path, &error), std::nullopt);

@@ -10,8 +10,11 @@ namespace {
 
 using testing::Optional;
 
+// Tests run side by side, each in a process of its own.
 std::string Written(const std::string& text) {
-  const std::string path = testing::TempDir() + "/op_times.tsv";
+  const std::string path =
+      testing::TempDir() + "/OpTimesTest." +
+      testing::UnitTest::GetInstance()->current_test_info()->name();
   std::ofstream(path) << text;
   return path;
 }
