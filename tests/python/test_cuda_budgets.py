@@ -42,7 +42,7 @@ UNMET = {
     "resnet-expandable-both": "gradients among activations waste parts of pages",
     "lstm-native-both": "parts of pages beside planned addresses leave no room",
 }
-# Those that hold in some runs.
+# Cells of UNMET that hold in some runs.
 SOMETIMES_MET = {"lstm-native-both"}
 
 
