@@ -434,17 +434,20 @@ PlanMargin Runtime::MarginOf(const SignatureBook& book) const {
 void Runtime::AskForPlan(SignatureBook* book) {
   const PlanMargin margin = MarginOf(*book);
   book->margin = margin.alive;
-  // The search is near its best in 0.1 s. Planning takes a core of the job: no
-  // more of it than pays soon.
+  // The search is near its best in 1 ms per op. Planning takes a core of the
+  // job: no more of it than pays soon.
+  const absl::Duration size = absl::Milliseconds(tape_->ops.size());
   const absl::Duration step = absl::Nanoseconds(watch_.step_nanoseconds());
   PlanOptions options = {
       .budget = budget(),
-      .time_limit =
-          book->is_due
-              ? std::clamp(3 * step, absl::Seconds(0.5), absl::Seconds(5))
-              : std::clamp(step, absl::Seconds(0.1), absl::Seconds(1)),
+      .time_limit = book->is_due
+                        ? std::clamp(std::max(3 * step, size),
+                                     absl::Seconds(0.5), absl::Seconds(5))
+                        : std::clamp(std::max(step, size / 2),
+                                     absl::Seconds(0.1), absl::Seconds(1)),
       .allow_offload = residency_.CanSpill(),
-      .allow_recompute = settings_.recompute};
+      .allow_recompute = settings_.recompute,
+      .bounds = false};
   if (settings_.test_wait) {
     options.time_limit = absl::Minutes(1);
     options.evaluations = kTestEvaluations;

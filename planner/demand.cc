@@ -1,8 +1,8 @@
 #include "planner/demand.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "planner/eviction_order.h"
 #include "planner/reruns.h"
@@ -202,7 +202,10 @@ class Evictor {
     EvictionChoice choice(missing);
     for (int v = 0; v < graph_.values; ++v) {
       if (!IsCandidate(v)) continue;
-      choice.Consider(v, graph_.bytes[v], Ahead(v), CostOf(MissingFor(v)));
+      const int64_t bytes = graph_.bytes[v];
+      const Time least = least_cost_ + graph_.time[graph_.op[v]];
+      if (!choice.MayWin(bytes, AheadOf(made_at_[v]), least)) continue;
+      choice.Consider(v, bytes, Ahead(v), CostOf(MissingFor(v)));
     }
     return choice.best();
   }
@@ -228,7 +231,10 @@ class Evictor {
     for (int w : EvictedFrom(v)) {
       if (needed_[w] >= NextStage()) last = std::max(last, made_at_[w]);
     }
-    return std::max(0.0, position_ - last) +
+    return AheadOf(last);
+  }
+  Time AheadOf(Time made) const {
+    return std::max(0.0, position_ - made) +
            kNear * std::max(position_, forward_);
   }
 
@@ -245,12 +251,12 @@ class Evictor {
 
   // Values that would be rebuilt from v, or from others of them.
   std::vector<int> EvictedFrom(int v) const {
-    absl::flat_hash_set<int> seen;
+    std::vector<char> seen(graph_.values);
     std::vector<int> found = {v};
     for (size_t k = 0; k < found.size(); ++k) {
       for (int i : readers_[found[k]]) {
         for (int w : graph_.outputs[i]) {
-          if (IsEvicted(w) && seen.insert(w).second) found.push_back(w);
+          if (IsEvicted(w) && !std::exchange(seen[w], 1)) found.push_back(w);
         }
       }
     }
@@ -299,6 +305,31 @@ class Evictor {
 std::vector<Action> DemandActions(const Graph& graph, int64_t budget,
                                   DemandOrder order) {
   return Evictor(graph, budget, order).Run();
+}
+
+Draft DemandDraft(const Graph& graph, int64_t budget, DemandOrder order) {
+  Draft draft = KeepAll(graph, false);
+  int next = 0;                             // stage to come
+  std::vector<int> used(graph.values, -1);  // at which stage; -1: at the loss
+  for (const Action& action : DemandActions(graph, budget, order)) {
+    const int i = action.index;
+    switch (action.what) {
+      case Do::kForward:
+        break;
+      case Do::kBackward:
+        for (int v : graph.needs[i]) used[v] = i;
+        next = i + 1;
+        break;
+      case Do::kRecompute:
+        for (int v : graph.inputs[i]) used[v] = next;
+        for (int v : graph.outputs[i]) used[v] = next;
+        break;
+      default:  // It leaves: after its last use if its op cannot run again.
+        if (!graph.replayable[graph.op[i]]) break;
+        draft.bits.row(i).Set(used[i], std::max(used[i] + 1, next), 0);
+    }
+  }
+  return draft;
 }
 
 }  // namespace ebbtide

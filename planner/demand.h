@@ -21,6 +21,7 @@
 
 #include "planner/graph.h"
 #include "planner/plan.h"
+#include "planner/retention.h"
 
 namespace ebbtide {
 
@@ -31,6 +32,11 @@ enum class DemandOrder { kNextUse, kDtr };
 // candidate.
 std::vector<Action> DemandActions(const Graph& graph, int64_t budget,
                                   DemandOrder order);
+
+// The same plan as a draft without offloads. A draft runs an op again once
+// before each stage, where demand may run it several times, so the draft may
+// take less time and more bytes.
+Draft DemandDraft(const Graph& graph, int64_t budget, DemandOrder order);
 
 }  // namespace ebbtide
 

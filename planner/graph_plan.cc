@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "planner/bound.h"
 #include "planner/cut_starts.h"
+#include "planner/demand.h"
 #include "planner/evaluator.h"
 #include "planner/plan_state.h"
 #include "planner/search.h"
@@ -97,9 +98,9 @@ class Solver {
     NoteLeast();
     if (!Done()) Bound();
     if (!Done()) FirstPlans();
-    ReserveForSequences();
+    if (options_.bounds) ReserveForSequences();
     if (!Done() && !bound_.infeasible) Improve();
-    if (GapIsWide()) BoundSequences();
+    if (options_.bounds && GapIsWide()) BoundSequences();
     GraphPlan plan{.draft = search_.best(), .least = *least_};
     plan.feasible = search_.has_best();
     plan.no_plan_exists = bound_.infeasible;
@@ -178,6 +179,12 @@ class Solver {
     if (options_.offload) Try(Offload(draft));
     for (CutStarts::Rest rest : CutStarts::kRests) {
       if (!options_.rebuild) break;
+      // Plans that drop values after each use may take many times the step, and
+      // each move of their search is slow.
+      if (rest == CutStarts::Rest::kDrop) {
+        if (!IsNearGood()) TryDemand();
+        if (search_.has_best()) break;
+      }
       if (starts.Fit(options_.budget, rest, progress, &draft)) Try(draft);
       Try(starts.Fewest(rest));
       if (options_.offload) OffloadStarts(starts, rest, progress);
@@ -191,6 +198,19 @@ class Solver {
     if (search_.fits()) {
       starts_.insert(starts_.begin(), {search_.overhead(), search_.draft()});
     }
+  }
+
+  // Whether some plan within the budget takes little more than the step.
+  bool IsNearGood() const {
+    constexpr double kGood = 0.25;
+    return search_.has_best() &&
+           search_.best_overhead() <= kGood * BaseTime(*graph_.profile);
+  }
+
+  void TryDemand() {
+    Draft draft = DemandDraft(graph_, options_.budget, DemandOrder::kNextUse);
+    if (options_.offload) draft.offloaded.assign(graph_.values, 0);
+    Try(std::move(draft));
   }
 
   // What the D2H lane can move in part of the forward pass is extra room.
@@ -211,9 +231,14 @@ class Solver {
 
   void Bound() {
     const Progress progress = UntilDeadline(0.15);
-    bound_ = BoundOverhead(graph_, options_.budget, options_.offload,
-                           [&] { return Done() || progress() >= 1; });
-    if (bound_.instant >= 0) bound_instants_ = {bound_.instant};
+    int looked_at = 0;
+    const auto stop = [&] {
+      const bool enough = !options_.bounds && looked_at++ > 0;
+      return Done() || enough || progress() >= 1;
+    };
+    bound_ = BoundOverhead(graph_, options_.budget, options_.offload, stop);
+    if (options_.bounds && bound_.instant >= 0)
+      bound_instants_ = {bound_.instant};
   }
 
   // What the sequences will need, if what is known now does not change.
@@ -262,7 +287,9 @@ class Solver {
         best_rank = rank;
       }
     }
-    if (search_.has_best()) best = search_.best();
+    if (search_.has_best() && search_.best_overhead() <= best_rank) {
+      best = search_.best();
+    }
     if (!best.has_value()) return;
     search_.Load(*best);
     const Progress all = Part(1);

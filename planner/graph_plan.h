@@ -16,6 +16,9 @@ struct GraphPlanOptions {
   bool offload = false;  // allowed, and the profile has both lanes
   bool rebuild = true;
   uint64_t seed = 1;
+  // Whether the bound is asked for; an instant is looked at in any case, to
+  // find that no plan exists.
+  bool bounds = true;
   int64_t evaluations = 0;  // 0: as many as the time allows
   absl::Time deadline = absl::InfiniteFuture();
   // Plans to begin with, beside those from the cut: of other budgets, say.

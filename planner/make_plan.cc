@@ -51,6 +51,7 @@ GraphPlanOptions GraphOptions(const Profile& profile,
   graph_options.offload = options.allow_offload && options.solver != "keep" &&
                           profile.d2h > 0 && profile.h2d > 0;
   graph_options.rebuild = options.allow_recompute;
+  graph_options.bounds = options.bounds;
   graph_options.seed = options.seed;
   graph_options.evaluations = options.evaluations;
   graph_options.deadline = start + options.time_limit;
@@ -228,6 +229,7 @@ absl::StatusOr<Plan> MakePlanOrThrow(const Profile& profile,
     status = Solve(*graph, options, start, &plan);
   }
   if (!status.ok()) return status;
+  if (!options.bounds) plan.lower_bound_time = 0;
   plan.plan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
   return plan;
 }

@@ -49,7 +49,7 @@ struct Plan {
   Time time = 0;  // the simulator's
   Bytes peak{};   // the simulator's
   // No plan within the budget is faster; of checkmate: no plan of its kind
-  // (planner/ilp/checkmate.h).
+  // (planner/ilp/checkmate.h). 0 where no bounds were asked for.
   Time lower_bound_time = 0;
   // The instants that prove it and what fills them; empty: none needed.
   std::string bound_witness;
@@ -73,6 +73,8 @@ struct PlanOptions {
   int64_t evaluations = 0;
   bool allow_offload = true;
   bool allow_recompute = true;
+  // Takes part of the time for Plan::lower_bound_time, which is 0 without.
+  bool bounds = true;
 };
 
 // The best plan found within the time limit; feasible is false where no plan

@@ -1,8 +1,7 @@
 #include "planner/reruns.h"
 
 #include <algorithm>
-
-#include "absl/container/flat_hash_set.h"
+#include <utility>
 
 namespace ebbtide {
 
@@ -10,11 +9,11 @@ std::vector<int> MissingOps(const Graph& graph, int target,
                             absl::FunctionRef<bool(int)> is_away) {
   std::vector<int> ops;
   std::vector<int> todo = {target};
-  absl::flat_hash_set<int> seen;
+  std::vector<char> seen(graph.ops);
   while (!todo.empty()) {
     const int op = graph.op[todo.back()];
     todo.pop_back();
-    if (!seen.insert(op).second) continue;
+    if (std::exchange(seen[op], 1)) continue;
     ops.push_back(op);
     for (int input : graph.inputs[op]) {
       if (is_away(input)) todo.push_back(input);

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "planner/evaluator.h"
 #include "planner/eviction_order.h"
 #include "planner/plan.h"
 #include "planner/validate.h"
@@ -108,6 +109,28 @@ TEST(DemandTest, WhatFitsIsLeftAlone) {
     ASSERT_TRUE(plan.ok() && plan->feasible);
     EXPECT_DOUBLE_EQ(plan->time, BaseTime(p));
   }
+}
+
+TEST(DemandTest, TheDraftTakesNoMoreTimeThanTheActions) {
+  int recomputing = 0;
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    const Profile p = RandomProfile(seed, 2 + seed % 30, false);
+    const auto graph = CompileGraph(p, true);
+    if (!graph.ok()) continue;
+    const int64_t budget = Count(UnmanagedPeak(p)) * 2 / 3;
+    for (DemandOrder order : {DemandOrder::kNextUse, DemandOrder::kDtr}) {
+      Time recompute = 0;
+      for (const Action& a : DemandActions(*graph, budget, order)) {
+        if (a.what == Do::kRecompute) recompute += graph->time[a.index];
+      }
+      Evaluation result;
+      Evaluator(*graph).Evaluate(DemandDraft(*graph, budget, order), &result);
+      ASSERT_FALSE(result.broken) << seed;
+      EXPECT_LE(result.overhead, recompute * (1 + 1e-12)) << seed;
+      recomputing += result.overhead > 0;
+    }
+  }
+  EXPECT_GT(recomputing, 500);
 }
 
 // Op i reads value i - 1 and makes value i; stage t needs value n - 1 - t.

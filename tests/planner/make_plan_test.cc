@@ -199,6 +199,23 @@ TEST(MakePlanTest, PlansATransformerCloseToItsLowerBound) {
 }
 
 // A share of few evaluations was none, and none meant without end.
+// The first plan of a job is searched for as long as a step or so takes.
+TEST(MakePlanTest, AFewHundredEvaluationsFindAPlanNearTheStep) {
+  const Profile p = ResearchGraph("gpts", 12);
+  for (int share : {25, 35, 50}) {
+    PlanOptions options = {.budget = Bytes{KeepPeak(p) * share / 100},
+                           .evaluations = 300,
+                           .allow_offload = false};
+    for (bool bounds : {true, false}) {
+      options.bounds = bounds;
+      const auto plan = MakePlan(p, options);
+      ASSERT_TRUE(plan.ok() && plan->feasible) << share;
+      EXPECT_LT(plan->time, 1.7 * BaseTime(p)) << share;
+      EXPECT_EQ(plan->lower_bound_time > 0, bounds);
+    }
+  }
+}
+
 TEST(MakePlanTest, EndsAfterAFewEvaluationsWithoutATimeLimit) {
   const Profile p = RandomNetwork(7, 12);
   PlanOptions options;
