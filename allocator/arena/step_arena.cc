@@ -8,16 +8,11 @@
 namespace ebbtide {
 namespace {
 
-// Steps of thoughts that are not clean, in all, after which they are given up:
-// in steps that take turns none is for long.
-constexpr int kMostUnclean = 8;
 // So often a plan is laid out anew while it is served; kForgiven steps as
 // planned are a new begin.
 constexpr int kMostLayouts = 4;
 // One of so many requests that is not as planned is none too many.
 constexpr int64_t kTolerance = 100;
-// Where a thought has its blocks: never looked at.
-char* const kNowhere = reinterpret_cast<char*>(kArenaGrain);
 // Of the search for places: some 0.2 s where the greedy orders leave more than
 // nothing.
 constexpr int64_t kNodes = 50'000;
@@ -57,8 +52,6 @@ const char* NameOf(StepArena::State state) {
   switch (state) {
     case StepArena::State::kRecording:
       return "recording";
-    case StepArena::State::kCounterfactual:
-      return "counterfactual";
     case StepArena::State::kServing:
       return "serving";
     case StepArena::State::kOff:
@@ -75,10 +68,7 @@ void StepArena::BeginStep(int64_t plan) {
   } else {
     served_plan_ = plan;
   }
-  if (state_ == State::kCounterfactual) Think();
-  // The thought is a step further than the record.
-  if (state_ == State::kRecording || state_ == State::kCounterfactual ||
-      (state_ == State::kOff && !is_wanted)) {
+  if (state_ == State::kRecording || (state_ == State::kOff && !is_wanted)) {
     Record(is_wanted);
   }
 }
@@ -132,70 +122,27 @@ bool StepArena::IsDueAnew(bool is_wrong) {
 }
 
 void StepArena::Record(bool is_wanted) {
-  std::lock_guard lock(mutex_);
-  is_traced_ = is_wanted;
-  if (!is_wanted) {
-    trace_.Clear();
-    ForgetThought();
-    in_a_row_ = 0;
-    state_ = State::kRecording;
-    return;
-  }
-  trace_.BeginStep();
-  const bool was_unclean = clean_steps_ == 0 && unclean_steps_ > 0;
-  if (thought_ != nullptr && !was_unclean) return;
-  std::vector<StepRequest> step = trace_.Repeated();
-  if (step.empty()) return;
-  if (thought_ != nullptr && !IsNews(step_, &step)) return;
-  if (thought_ == nullptr) unclean_steps_ = 0;
-  ThinkOf(std::move(step));
-}
-
-// With the mutex held, as all below.
-void StepArena::ForgetThought() {
-  thought_.reset();
-  thought_of_.clear();
-}
-
-void StepArena::TurnOff(std::string reason) {
-  facts_.reason = std::move(reason);
-  ForgetThought();
-  is_traced_ = false;
-  state_ = State::kOff;
-}
-
-void StepArena::ThinkOf(std::vector<StepRequest> step) {
-  auto layout = LayOut(step);
-  if (!layout.ok()) return TurnOff(std::string(layout.status().message()));
-  facts_.height = layout->plan.height();
-  facts_.bound = layout->bound;
-  ForgetThought();
-  thought_ = std::make_unique<PlannedArena>(layout->plan, kNowhere,
-                                            /*order=*/nullptr);
-  step_ = std::move(step);
-  judged_ = {};
-  clean_steps_ = 0;
-  state_ = State::kCounterfactual;
-}
-
-void StepArena::Think() {
   {
     std::lock_guard lock(mutex_);
-    thought_->BeginStep();
-    const ArenaCounts now = thought_->counts();
-    const ArenaCounts before = std::exchange(judged_, now);
-    if (Mismatches(before, now) > 0) {
-      facts_.reason = Describe(before, now);
-      clean_steps_ = 0;
-      if (++unclean_steps_ < kMostUnclean) return;
-      // Laid out anew for the steps that there are now.
-      ForgetThought();
-      return Retry(/*is_retreat=*/true);
+    is_traced_ = is_wanted;
+    if (!is_wanted) {
+      trace_.Clear();
+      in_a_row_ = 0;
+      state_ = State::kRecording;
+      return;
     }
-    if (++clean_steps_ < kCleanSteps) return;
-    ForgetThought();
+    trace_.BeginStep();
+    step_ = trace_.Repeated();
+    if (step_.empty()) return;
   }
   TakeOver();
+}
+
+// With the mutex held.
+void StepArena::TurnOff(std::string reason) {
+  facts_.reason = std::move(reason);
+  is_traced_ = false;
+  state_ = State::kOff;
 }
 
 void StepArena::TakeOver() {
@@ -217,6 +164,7 @@ void StepArena::TakeOver() {
   state_ = State::kServing;
 }
 
+// With the mutex held.
 void StepArena::Retry(bool is_retreat) {
   layouts_ = 0;
   if (is_retreat) {
@@ -269,10 +217,6 @@ void StepArena::Trace(const void* block, Bytes size, int stream) {
   std::string op = OpName();
   std::lock_guard lock(mutex_);
   trace_.OnAllocate(block, size, stream, std::move(op));
-  if (thought_ == nullptr) return;
-  if (void* const there = thought_->Allocate(size, stream)) {
-    thought_of_[block] = there;
-  }
 }
 
 bool StepArena::Free(void* block, absl::Span<const int> others,
@@ -280,11 +224,6 @@ bool StepArena::Free(void* block, absl::Span<const int> others,
   if (is_traced_) {
     std::lock_guard lock(mutex_);
     trace_.OnFree(block);
-    const auto there = thought_of_.find(block);
-    if (there != thought_of_.end()) {
-      thought_->Free(there->second);
-      thought_of_.erase(there);
-    }
   }
   return pages_.Free(block, others, ends);
 }

@@ -1,19 +1,16 @@
 // `StepArena` finds the step that repeats and has a page arena
 // (allocator/arena/page_arena.h) serve it from planned addresses.
 //
-//   kRecording       by demand; what steps ask for is traced
-//   kCounterfactual  by demand; a step repeats, and a plan that is laid out for
-//                    it is asked what it would have done. Where it is wrong and
-//                    steps repeat otherwise, or blocks live longer, it is laid
-//                    out anew for that.
-//   kServing         as planned, since that held for kCleanSteps in a row.
-//                    Where steps repeat that are not as planned, the plan is
-//                    laid out anew for those. Where the job follows another
-//                    plan of its own, its steps are traced by demand again.
-//   kOff             by demand, after kMostRetreats retreats in a row:
-//                    kBadSteps in a row were not as planned, or what was
-//                    thought was not what happened. Until a plan is not wanted
-//                    for a step, which is a new begin.
+//   kRecording  by demand; the requests of steps are traced
+//   kServing    as planned, since two steps in a row made the same requests.
+//               Where steps repeat that are not as planned, or blocks live
+//               longer, the plan is laid out anew for those. Where the job
+//               follows another plan of its own, its steps are traced by
+//               demand again.
+//   kOff        by demand, after kMostRetreats retreats in a row: kBadSteps in
+//               a row were not as planned, or memory was missing beside the
+//               plan. Until a plan is not wanted for a step, which is a new
+//               begin.
 //
 // Blocks that are alive when a plan begins stay where they are; they have a
 // place in it from their next request on.
@@ -25,15 +22,12 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "allocator/arena/page_arena.h"
-#include "allocator/arena/planned_arena.h"
 #include "allocator/arena/step_trace.h"
 #include "planner/units.h"
 
@@ -41,9 +35,10 @@ namespace ebbtide {
 
 class StepArena {
  public:
-  enum class State { kRecording, kCounterfactual, kServing, kOff };
-  static constexpr int kCleanSteps = 2;
-  static constexpr int kBadSteps = 4;  // three show whether they repeat
+  enum class State { kRecording, kServing, kOff };
+  // As many as steps need to settle once they are served: those that were short
+  // of memory are so no more, and ask for other blocks.
+  static constexpr int kBadSteps = 8;
   // So many in a row; kForgiven steps as planned are a new begin.
   static constexpr int kMostRetreats = 3;
   static constexpr int kForgiven = 1000;
@@ -115,9 +110,6 @@ class StepArena {
   void Judge(int64_t plan);
   bool IsDueAnew(bool is_wrong);
   void Record(bool is_wanted);
-  void Think();
-  void ThinkOf(std::vector<StepRequest> step);
-  void ForgetThought();
   void TakeOver();
   void TurnOff(std::string reason);
   void Retry(bool is_retreat);
@@ -129,8 +121,6 @@ class StepArena {
 
   // Of BeginStep's thread.
   ArenaCounts judged_;  // at the begin of the step
-  int clean_steps_ = 0;
-  int unclean_steps_ = 0;
   int bad_steps_ = 0;
   int64_t good_steps_ = 0;
   int64_t steps_served_ = 0;
@@ -142,8 +132,6 @@ class StepArena {
   int in_a_row_ = 0;               // retreats
   int layouts_ = 0;                // of a plan that is served
   std::vector<StepRequest> step_;  // that repeats
-  std::unique_ptr<PlannedArena> thought_;
-  absl::flat_hash_map<const void*, void*> thought_of_;  // by real block
   Facts facts_;
 };
 

@@ -63,15 +63,15 @@ class StepArenaTest : public testing::Test {
   void* kept_ = nullptr;
 };
 
-TEST_F(StepArenaTest, APlanIsTriedInThoughtBeforeItServes) {
-  StepUntil(State::kCounterfactual);
-  EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
-  EXPECT_EQ(arena_.facts().bound, Bytes{1024 + 2048});
+TEST_F(StepArenaTest, TheThirdOfEqualStepsIsServed) {
   Step();
-  EXPECT_EQ(arena_.facts().state, State::kCounterfactual);
+  Step();
+  EXPECT_EQ(arena_.facts().state, State::kRecording);
   EXPECT_EQ(Counts().planned, 0);
   Step();
   EXPECT_EQ(arena_.facts().state, State::kServing);
+  EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
+  EXPECT_EQ(arena_.facts().bound, Bytes{1024 + 2048});
   EXPECT_EQ(Counts().planned, 3) << "the step is served that it begins with";
 }
 
@@ -195,7 +195,7 @@ TEST_F(StepArenaTest, WhereAPlanIsNotWantedNoneIsLaidOut) {
 // The block that is alive when the next step begins outlives its second
 // request, which it did not before.
 TEST_F(StepArenaTest, BlocksThatLiveLongerThanTheyDidAreLaidOutAnew) {
-  StepUntil(State::kCounterfactual);
+  StepUntil(State::kServing);
   EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
   const auto step = [this] {
     arena_.BeginStep(/*plan=*/1);
@@ -207,34 +207,22 @@ TEST_F(StepArenaTest, BlocksThatLiveLongerThanTheyDidAreLaidOutAnew) {
     kept_ = Ask(512);
   };
   int steps = 0;
-  for (; arena_.facts().state == State::kCounterfactual; ++steps) step();
-  EXPECT_EQ(arena_.facts().state, State::kServing) << arena_.facts().reason;
-  EXPECT_EQ(steps, 4) << "two until it is seen, and those that are clean";
+  while (arena_.facts().height == Bytes{1024 + 2048} && ++steps < 20) step();
+  EXPECT_EQ(steps, 4) << "two until it is seen";
   EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048 + 512});
+  EXPECT_EQ(arena_.facts().state, State::kServing) << arena_.facts().reason;
   EXPECT_EQ(arena_.facts().retreats, 0);
+  const int64_t occupied = Counts().occupied;
   step();
-  EXPECT_EQ(Counts().occupied, 0);
+  EXPECT_EQ(Counts().occupied, occupied);
 }
 
-TEST_F(StepArenaTest, StepsThatRepeatOtherwiseAreLaidOutAnew) {
-  StepUntil(State::kCounterfactual);
-  int steps = 0;
-  for (; arena_.facts().state != State::kServing && steps < 20; ++steps) {
-    Step(4096);
-  }
-  EXPECT_EQ(steps, 5);
-  EXPECT_EQ(arena_.facts().height, Bytes{4096 + 8192});
-  EXPECT_EQ(arena_.facts().retreats, 0);
-}
-
-TEST_F(StepArenaTest, StepsThatTakeTurnsAreGivenUp) {
-  StepUntil(State::kCounterfactual);
-  for (int i = 0; arena_.facts().retreats == 0 && i < 40; ++i) {
+TEST_F(StepArenaTest, StepsThatTakeTurnsAreServedByDemand) {
+  for (int i = 0; i < 40; ++i) {
     Step(i % 2 == 0 ? 4096 : 1024);
-    EXPECT_NE(arena_.facts().state, State::kServing);
+    EXPECT_EQ(arena_.facts().state, State::kRecording);
   }
-  EXPECT_EQ(arena_.facts().retreats, 1);
-  EXPECT_EQ(arena_.facts().state, State::kRecording);
+  EXPECT_EQ(arena_.facts().retreats, 0);
 }
 
 TEST_F(StepArenaTest, ThePlanEndsForARequestThatNeedsItsHoles) {
