@@ -334,10 +334,13 @@ void PageArena::EndPlan() {
   if (plan_ == nullptr) return;
   const int64_t base = plan_pages_.first * pages_.page();
   int64_t next = base;
-  StreamUses uses = UsesSoFar(&order_);
+  StreamUses outside;
   for (const StreamMark& end : plan_->OutsideEnds()) {
-    uses.push_back({StreamUse::kOutside, end});
+    if (order_.IsOver(end) || order_.RunBehind(end, 0).ok()) continue;
+    outside.push_back({StreamUse::kOutside, end});
   }
+  StreamUses uses = UsesSoFar(&order_);
+  uses.insert(uses.end(), outside.begin(), outside.end());
   for (const ArenaPlan::Slot* slot : plan_->Live()) {
     AddGap(next, base + slot->offset, uses);
     next = base + slot->end;

@@ -91,6 +91,7 @@ class FakePages final : public PageSystem, public StreamOrder {
     Join(&known_[stream], ClockOf(mark));
     return absl::OkStatus();
   }
+  int64_t questions() const { return questions_; }
   // Every second one is.
   bool IsOver(const StreamMark& mark) override {
     if (++questions_ % 2 == 0) return false;

@@ -208,6 +208,27 @@ TEST_F(PageArenaTest, UnplannedRequestsTakeIdlePagesOfThePlan) {
   EXPECT_EQ(arena_.facts().planned, Bytes{4 * kFakePage});
 }
 
+// Each page asked about every copy: 5,000 pages about 160 copies.
+TEST_F(PageArenaTest, CopiesOfAPlanThatEndsAreAskedForOnce) {
+  constexpr int kBlocks = 16;
+  std::vector<PlannedRequest> requests;
+  for (int i = 0; i < kBlocks; ++i) {
+    requests.push_back({.size = Bytes{kFakePage}, .offset = i * kFakePage});
+  }
+  ASSERT_TRUE(arena_.BeginPlan(PlanOf(requests)));
+  for (int i = 0; i < kBlocks; ++i) {
+    void* const block = Allocate(kFakePage);
+    const std::vector<StreamMark> ends = {pages_.Copy(block)};
+    pages_.Give(block, {});
+    EXPECT_TRUE(arena_.Free(block, {}, ends));
+  }
+  arena_.EndPlan();
+  EXPECT_LE(pages_.questions(), kBlocks);
+  pages_.limit = kBlocks;
+  Free(Allocate(kBlocks * kFakePage));
+  EXPECT_LE(pages_.questions(), 2 * kBlocks);
+}
+
 TEST_F(PageArenaTest, BlocksStayWhereTheyAreWhenThePlanEnds) {
   ASSERT_TRUE(arena_.BeginPlan(
       PlanOf({{.size = Bytes{kFakePage}, .offset = 0},
