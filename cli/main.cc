@@ -1,11 +1,34 @@
 // The program `ebbtide`: one file per sub-command, this one dispatches.
 #include <CLI/CLI.hpp>
+#include <string>
 
 #include "cli/command.h"
+
+namespace {
+
+// The first option before "--" that the sub-command does not have; empty where
+// there is none.
+std::string UnknownOption(const CLI::App& app, int argc, char** argv) {
+  const auto commands = app.get_subcommands();
+  if (commands.empty()) return "";
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--") break;
+    const std::string name = word.substr(0, word.find('='));
+    if (name.starts_with("-") &&
+        commands[0]->get_option_no_throw(name) == nullptr) {
+      return name;
+    }
+  }
+  return "";
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using ebbtide::Exit;
   CLI::App app("Plans and runs training inside a memory budget.", "ebbtide");
+  app.set_version_flag("--version", "ebbtide " EBBTIDE_VERSION);
   app.require_subcommand(1);
   Exit exit = Exit::kDone;
   ebbtide::AddPlanCommand(app, &exit);
@@ -22,6 +45,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
+    // CLI11 names what follows an unknown option, which it takes for the
+    // program to run.
+    const std::string unknown = UnknownOption(app, argc, argv);
+    if (!unknown.empty()) {
+      ebbtide::PrintError("unknown option " + unknown);
+      return static_cast<int>(Exit::kUsage);
+    }
     app.exit(error);  // prints it; CLI11's own codes are no contract of ours
     exit = Exit::kUsage;
   } catch (const std::exception& error) {

@@ -1,5 +1,6 @@
-// ebbtide timeline RUN.ebbtide -o OUT.{html,json,pickle}
+// ebbtide timeline RUN.ebbtide [-o OUT.{html,json,pickle}]
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -126,10 +127,21 @@ void AddTimelineCommand(CLI::App& app, Exit* exit) {
       ->type_name("RUN.ebbtide");
   command
       ->add_option("-o", arguments->output,
-                   "A page, a trace, or a snapshot to open")
-      ->required()
+                   "A page, a trace, or a snapshot to open; default: a page "
+                   "beside RUN.ebbtide")
       ->type_name("OUT.{html,json,pickle}");
-  command->callback([arguments, exit] { *exit = Run(*arguments); });
+  command->callback([arguments, exit] {
+    const bool is_named = !arguments->output.empty();
+    if (!is_named) {
+      arguments->output = std::filesystem::path(arguments->input)
+                              .replace_extension(".html")
+                              .string();
+    }
+    *exit = Run(*arguments);
+    if (!is_named && *exit == Exit::kDone) {
+      std::printf("%s\n", arguments->output.c_str());
+    }
+  });
 }
 
 }  // namespace ebbtide

@@ -13,6 +13,7 @@ namespace ebbtide {
 namespace {
 
 constexpr double kAutoShare = 0.9;
+constexpr Bytes kLeastWithoutUnit{1 << 20};
 constexpr double kMost = static_cast<double>(int64_t{1} << 60);
 
 struct Unit {
@@ -26,6 +27,10 @@ constexpr Unit kUnits[] = {
     {"MiB", 1024.0 * 1024},
     {"GiB", 1024.0 * 1024 * 1024},
     {"TiB", 1024.0 * 1024 * 1024 * 1024},
+    {"K", 1024.0},
+    {"M", 1024.0 * 1024},
+    {"G", 1024.0 * 1024 * 1024},
+    {"T", 1024.0 * 1024 * 1024 * 1024},
     {"KB", 1e3},
     {"MB", 1e6},
     {"GB", 1e9},
@@ -78,6 +83,9 @@ absl::StatusOr<Amount> ParseAmount(absl::string_view text) {
   }
   absl::StatusOr<Bytes> bytes = ParseSize(text);
   if (!bytes.ok()) return bytes.status();
+  if (*bytes < kLeastWithoutUnit && !absl::ascii_isalpha(text.back())) {
+    return Bad(text, absl::StrCat("a unit, as ", text, "MiB or ", text, "GiB"));
+  }
   return Amount{.kind = Amount::Kind::kBytes, .bytes = *bytes};
 }
 
@@ -95,7 +103,7 @@ absl::StatusOr<Bytes> ParseSize(absl::string_view text) {
     return Bad(text, "a size such as 8GiB, 512MiB or 1048576");
   }
   for (const Unit& unit : kUnits) {
-    if (unit.name != name) continue;
+    if (!absl::EqualsIgnoreCase(unit.name, name)) continue;
     // Whole bytes exactly, also beyond what a double holds.
     int64_t exact = 0;
     const bool whole = unit.bytes == 1 && absl::SimpleAtoi(number, &exact);
@@ -104,7 +112,8 @@ absl::StatusOr<Bytes> ParseSize(absl::string_view text) {
     if (bytes > kMost) return Bad(text, "a size of at most 2^60 bytes");
     return Bytes{whole ? exact : static_cast<int64_t>(bytes)};
   }
-  return Bad(text, "a unit among B, KiB, MiB, GiB, TiB, KB, MB, GB, TB");
+  return Bad(text,
+             "a unit among B, KiB, MiB, GiB, TiB, KB, MB, GB, TB, K, M, G, T");
 }
 
 absl::StatusOr<std::vector<DeviceBudget>> ParseBudget(absl::string_view text) {

@@ -1,9 +1,11 @@
 // Sizes and budgets as people write them.
 //
-// A size is a number and a unit: B, KiB, MiB, GiB, TiB, KB, MB, GB, TB; a
-// whole number alone is bytes. "1.5GiB" is fine; what is not a whole number of
-// bytes is rounded down. A budget is a size, a share of the device ("80%"),
-// "auto", or one of these per device: "cuda:0=8GiB,cpu=16GiB".
+// A size is a number and a unit in upper or lower case: B, KiB, MiB, GiB, TiB,
+// KB, MB, GB, TB, and K, M, G, T for powers of 1024, as Docker and Slurm have
+// them; a whole number alone is bytes. "1.5GiB" is fine; parts of a byte are
+// rounded down. A budget is a size, a share of the device ("80%"), "auto", or
+// one of these per device: "cuda:0=8GiB,cpu=16GiB". In a budget a number below
+// 2^20 needs a unit: "160" is more often meant as MiB or GiB.
 #ifndef EBBTIDE_PLANNER_SIZE_H_
 #define EBBTIDE_PLANNER_SIZE_H_
 

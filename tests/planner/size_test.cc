@@ -24,6 +24,12 @@ TEST(SizeTest, ReadsEveryUnit) {
   EXPECT_EQ(*ParseSize("2KB"), Bytes{2000});
   EXPECT_EQ(*ParseSize("3 MB"), Bytes{3000000});
   EXPECT_EQ(*ParseSize(" 4GB "), Bytes{4000000000});
+  EXPECT_EQ(*ParseSize("160M"), Bytes{160 << 20});
+  EXPECT_EQ(*ParseSize("8g"), Bytes{int64_t{8} << 30});
+  EXPECT_EQ(*ParseSize("2k"), Bytes{2048});
+  EXPECT_EQ(*ParseSize("1T"), Bytes{int64_t{1} << 40});
+  EXPECT_EQ(*ParseSize("160mib"), Bytes{160 << 20});
+  EXPECT_EQ(*ParseSize("8gb"), Bytes{8000000000});
   EXPECT_EQ(*ParseSize("1.5GiB"), Bytes{int64_t{3} << 29});
   EXPECT_EQ(*ParseSize("1152921504606846976"), Bytes{int64_t{1} << 60});
   EXPECT_EQ(*ParseSize("9007199254740993"), Bytes{9007199254740993});
@@ -31,9 +37,9 @@ TEST(SizeTest, ReadsEveryUnit) {
 
 TEST(SizeTest, RefusesWhatIsNoSizeAndSaysWhatWasExpected) {
   EXPECT_EQ(Refusal("8GiBs"),
-            "expected a unit among B, KiB, MiB, GiB, TiB, KB, MB, GB, TB, got "
-            "\"8GiBs\"");
-  EXPECT_THAT(Refusal("8gib"), HasSubstr("expected a unit among"));
+            "expected a unit among B, KiB, MiB, GiB, TiB, KB, MB, GB, TB, K, "
+            "M, G, T, got \"8GiBs\"");
+  EXPECT_THAT(Refusal("8x"), HasSubstr("expected a unit among"));
   EXPECT_THAT(Refusal("0"), HasSubstr("expected a size of at least 1 byte"));
   EXPECT_THAT(Refusal("0.5B"), HasSubstr("at least 1 byte"));
   EXPECT_THAT(Refusal("-3MiB"), HasSubstr("expected a size such as 8GiB"));
@@ -44,6 +50,15 @@ TEST(SizeTest, RefusesWhatIsNoSizeAndSaysWhatWasExpected) {
   EXPECT_THAT(Refusal("1.2.3GiB"), HasSubstr("expected a size such as"));
   EXPECT_THAT(Refusal("9999999999GiB"), HasSubstr("at most 2^60 bytes"));
   EXPECT_THAT(Refusal("1152921504606846977000"), HasSubstr("at most 2^60"));
+}
+
+TEST(SizeTest, ASmallBudgetNeedsAUnit) {
+  EXPECT_EQ(Refusal("160"),
+            "expected a unit, as 160MiB or 160GiB, got \"160\"");
+  EXPECT_THAT(Refusal("cuda:0=8"), HasSubstr("a unit, as 8MiB or 8GiB"));
+  EXPECT_THAT(Refusal("1048575"), HasSubstr("expected a unit"));
+  EXPECT_EQ((*ParseBudget("1048576"))[0].amount.bytes, Bytes{1 << 20});
+  EXPECT_EQ((*ParseBudget("160B"))[0].amount.bytes, Bytes{160});
 }
 
 TEST(SizeTest, ReadsSharesAndAuto) {

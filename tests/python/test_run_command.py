@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import ebbtide
 import harness
 from run import PYTHON, run
 
@@ -95,6 +96,9 @@ def test_the_programs_own_options_reach_it() -> None:
     [
         (["--budget=8GiX"], "--budget 8GiX: "),
         (["--budget=-1GiB"], "--budget -1GiB: "),
+        (["--budget", "160"], "--budget 160: expected a unit, as 160MiB or 160GiB"),
+        (["--budgett", "1GiB"], "ebbtide: unknown option --budgett\n"),
+        (["--budget=1GiB", "--strictt"], "ebbtide: unknown option --strictt\n"),
         (["--host-budget=0"], "--host-budget 0: "),
         (["--budget=1GiB", "--spill-limit=many"], "--spill-limit many: "),
         (["--budget=1GiB", "--spill-dir=/missing"], "expected a directory on a disk"),
@@ -107,6 +111,16 @@ def test_the_programs_own_options_reach_it() -> None:
 )
 def test_what_is_wrong_is_named(arguments: list[str], names: str) -> None:
     assert names in refusal(*arguments)
+
+
+def test_units_are_written_as_for_docker_and_slurm() -> None:
+    for budget in ("8G", "800m", "160mib"):
+        assert shown("--budget", budget)["EBBTIDE_BUDGET"] == budget
+
+
+def test_the_version_is_the_packages() -> None:
+    done = run([PROGRAM, "--version"])
+    assert (done.returncode, done.stdout) == (0, f"ebbtide {ebbtide.__version__}\n")
 
 
 def test_a_budget_from_outside_is_enough() -> None:

@@ -55,6 +55,17 @@ for _ in range(6):
 """
 
 
+def test_a_page_lies_beside_the_trace_unless_it_is_named(
+    trace: Path, tmp_path: Path
+) -> None:
+    beside = tmp_path / "run.ebbtide"
+    beside.write_bytes(trace.read_bytes())
+    page = tmp_path / "run.html"
+    done = run([harness.EBBTIDE, "timeline", beside])
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{page}\n", "")
+    assert page.read_text().startswith("<!DOCTYPE html>")
+
+
 def test_the_curve_tells_weights_optimizer_and_saved_tensors_apart(
     tmp_path: Path,
 ) -> None:
