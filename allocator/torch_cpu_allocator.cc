@@ -2,12 +2,15 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
 #include <c10/util/Exception.h>
 
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace ebbtide {
 namespace {
@@ -18,6 +21,7 @@ namespace {
 
 void (*observe_free)(void* block) = nullptr;
 std::string (*explain)(Bytes request) = nullptr;
+bool (*is_request_own)() = nullptr;
 
 [[noreturn]] void ThrowOutOfMemory(size_t size) {
   std::string more;
@@ -25,9 +29,18 @@ std::string (*explain)(Bytes request) = nullptr;
   if (explain != nullptr && size <= size_t{INT64_MAX}) {
     more = explain(Bytes{static_cast<int64_t>(size)});
   }
-  TORCH_CHECK_WITH(OutOfMemoryError, false,
-                   "ebbtide: CPU out of memory: the system has no ", size,
-                   " bytes left", more.empty() ? "" : "; ", more);
+  TORCH_CHECK_WITH(OutOfMemoryError,
+                   is_request_own == nullptr || !is_request_own(),
+                   "ebbtide: the system has no ", size, " bytes left");
+  try {
+    c10::free_cpu(c10::alloc_cpu(size));
+  } catch (const c10::Error& error) {
+    if (more.empty()) throw;
+    throw c10::Error(absl::StrCat(error.msg(), "\nebbtide: ", more),
+                     error.backtrace());
+  }
+  TORCH_CHECK(false, CpuOutOfMemoryText(Bytes{static_cast<int64_t>(size)}),
+              more.empty() ? "" : "\nebbtide: ", more);
 }
 
 void NoteFree(void* block) {
@@ -82,8 +95,16 @@ void InstallCpuAllocator() {
 
 void SetFreeObserver(void (*observer)(void* block)) { observe_free = observer; }
 
-void SetExplainer(std::string (*explainer)(Bytes request)) {
+std::string CpuOutOfMemoryText(Bytes request) {
+  const std::string text = "DefaultCPUAllocator: can't allocate memory";
+  if (request == Bytes{}) return text;
+  return absl::StrCat(text, ": you tried to allocate ", Count(request),
+                      " bytes. Error code 12 (Cannot allocate memory)");
+}
+
+void SetExplainer(std::string (*explainer)(Bytes request), bool (*is_own)()) {
   explain = explainer;
+  is_request_own = is_own;
 }
 
 c10::Storage NewStorage(size_t bytes) {

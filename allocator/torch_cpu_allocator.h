@@ -19,9 +19,16 @@ void InstallCpuAllocator();
 // `observer` is called with every block before it is freed. Before the above.
 void SetFreeObserver(void (*observer)(void* block));
 
-// `explainer` is asked for what to add to the error where the system has no
-// memory for a request; "": nothing. Before InstallCpuAllocator.
-void SetExplainer(std::string (*explainer)(Bytes request));
+// Where the system has no memory for a request of the program, the error is the
+// one of PyTorch's own allocator, with what `explainer` returns in a line
+// below;
+// "": nothing. Requests for which `is_own` returns true are ebbtide's, and
+// raise c10::OutOfMemoryError. Before InstallCpuAllocator.
+void SetExplainer(std::string (*explainer)(Bytes request), bool (*is_own)());
+
+// The first line of that error where no system call has failed: batch-size
+// finders look for it. Bytes{}: of no one request.
+std::string CpuOutOfMemoryText(Bytes request);
 
 // Uninitialised bytes from it, resizable as those of new tensors are.
 c10::Storage NewStorage(size_t bytes);

@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "allocator/torch_cpu_allocator.h"
+#include "hooks/busy.h"
 #include "hooks/file_tier.h"
 #include "hooks/guarded.h"
 
@@ -60,7 +61,7 @@ absl::Status CpuDevice::Install(const Settings& settings,
   });
   allocator.SetOverrunHandler(callbacks.on_overrun);
   SetFreeObserver(&BeforeFree);
-  SetExplainer(callbacks.explain);
+  SetExplainer(callbacks.explain, [] { return Busy::IsSet(); });
   InstallCpuAllocator();
   return absl::OkStatus();
 }

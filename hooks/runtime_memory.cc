@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "allocator/torch_cpu_allocator.h"
 #include "hooks/busy.h"
 #include "hooks/out_of_memory.h"
 #include "hooks/proving.h"
@@ -86,8 +87,12 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
   if (settings_.strict) {
     const std::string report =
         ReportOutOfMemory(device_, "cpu", wanted - ledger().live());
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "ebbtide: ", what,
-                     " (EBBTIDE_STRICT)", report.empty() ? "" : "; ", report);
+    const std::string text =
+        absl::StrCat("ebbtide: ", what, " (EBBTIDE_STRICT)",
+                     report.empty() ? "" : "; ", report);
+    TORCH_CHECK_WITH(OutOfMemoryError, !Busy::IsSet(), text);
+    TORCH_CHECK(false, CpuOutOfMemoryText(wanted - ledger().live()), "\n",
+                text);
   }
   // Told at the first allocation that meets it.
   if (!overrun_told_.exchange(true)) {
@@ -176,6 +181,10 @@ void Runtime::RaiseWithReport(const c10::OutOfMemoryError& error) {
   const c10::Device here(Device::Get().type(), static_cast<int8_t>(device_));
   const std::string report =
       ReportOutOfMemory(device_, here.is_cpu() ? "cpu" : here.str(), Bytes{});
+  if (here.is_cpu()) {
+    TORCH_CHECK(false, CpuOutOfMemoryText(Bytes{}), "\n", error.msg(),
+                report.empty() ? "" : "; ", report);
+  }
   if (report.empty()) throw;
   throw c10::OutOfMemoryError(absl::StrCat(error.msg(), "; ", report),
                               error.backtrace());

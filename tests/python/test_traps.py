@@ -178,7 +178,10 @@ def test_strict_says_what_does_not_fit_and_lets_the_script_go_on(
     assert done.output == "nothing 17\nnothing 17\n"
     assert any("over budget: 9.00 MiB needed in tanh" in line for line in done.lines)
     strict = zygote.same(case, loose | {"EBBTIDE_STRICT": "1"})
+    # Batch-size finders look for PyTorch's type and text.
     said = (
+        "RuntimeError | DefaultCPUAllocator: can't allocate memory: you tried to "
+        "allocate 1048576 bytes. Error code 12 (Cannot allocate memory) | "
         "ebbtide: 9.00 MiB needed in tanh, the budget is 8.00 MiB and nothing is "
         "left to evict (EBBTIDE_STRICT)"
     )

@@ -15,5 +15,5 @@ def asks_for_more_than_there_is(t: Trial) -> None:
         try:
             torch.empty(1 << 58)
         except RuntimeError as error:  # PyTorch's own allocator has no other
-            print(str(error).splitlines()[0], flush=True)
+            print(type(error).__name__, *str(error).splitlines(), sep=" | ", flush=True)
     t.gradients("the rest", h.sum(), [w])
