@@ -175,18 +175,22 @@ class Solver {
     CutStarts starts(graph_, options_.offload);
     const Progress progress = UntilDeadline(0.2);
     Draft draft = KeepAll(graph_, options_.offload);
+    Time fewest = 0;  // overhead of the last plan that keeps the fewest bytes
     for (const Draft& start : options_.starts) Try(start);
     if (options_.offload) Try(Offload(draft));
     for (CutStarts::Rest rest : CutStarts::kRests) {
       if (!options_.rebuild) break;
       // Plans that drop values after each use may take many times the step, and
-      // each move of their search is slow.
-      if (rest == CutStarts::Rest::kDrop) {
+      // each move of their search is slow: where those that hold values for a
+      // while recompute more than the step already.
+      if (rest == CutStarts::Rest::kDrop &&
+          fewest > BaseTime(*graph_.profile)) {
         if (!IsNearGood()) TryDemand();
         if (search_.has_best()) break;
       }
       if (starts.Fit(options_.budget, rest, progress, &draft)) Try(draft);
       Try(starts.Fewest(rest));
+      fewest = search_.overhead();
       if (options_.offload) OffloadStarts(starts, rest, progress);
     }
     std::stable_sort(
@@ -273,6 +277,7 @@ class Solver {
   void Improve() {
     constexpr size_t kStarts = 3;
     constexpr double kSettle = 0.4;
+    constexpr double kNear = 2;
     const double roam = options_.offload ? 0.6 : 0.5;
     std::optional<Draft> best;
     double best_rank = 0;
@@ -287,7 +292,7 @@ class Solver {
         best_rank = rank;
       }
     }
-    if (search_.has_best() && search_.best_overhead() <= best_rank) {
+    if (search_.has_best() && search_.best_overhead() <= kNear * best_rank) {
       best = search_.best();
     }
     if (!best.has_value()) return;
