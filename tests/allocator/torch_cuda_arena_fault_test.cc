@@ -64,7 +64,9 @@ class TorchCudaFaultTest : public TorchCudaStreamsTest {
     }
     was_served_ = Facts().state == StepArena::State::kServing;
     FreeAll();
-    for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+    for (int i = 0; i < StepArena::kBadSteps; ++i) {
+      CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+    }
     native::emptyCache();
   }
 

@@ -42,7 +42,9 @@ class TorchCudaArenaTest : public testing::Test {
   // Whatever state it is in, the arena forgets its steps.
   void TearDown() override {
     held_.clear();
-    for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+    for (int i = 0; i < StepArena::kBadSteps; ++i) {
+      CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+    }
     EXPECT_EQ(Facts().pages.planned, Bytes{0});
     EXPECT_EQ(Facts().pages.alive, Bytes{0});
     EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{0});

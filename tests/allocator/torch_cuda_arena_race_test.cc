@@ -37,7 +37,9 @@ class TorchCudaRaceTest : public TorchCudaStreamsTest {
     }
     // The next program begins by demand.
     FreeAll();
-    for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+    for (int i = 0; i < StepArena::kBadSteps; ++i) {
+      CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+    }
     CheckWork();
   }
 };

@@ -26,9 +26,9 @@ namespace {
 using State = StepArena::State;
 
 TEST_F(TorchCudaArenaTest, StatisticsTellOfItsBlocksAsOfAnyOthers) {
-  for (int i = 0; i < 28; ++i) {
+  for (int i = 0; i < 36; ++i) {
     // Plans end and begin.
-    Step(i % 14 < 9 ? 200'000 : 150'000 + 1'000 * i);
+    Step(i % 18 < 8 ? 200'000 : 150'000 + 1'000 * i);
     const auto stats = Stats();
     EXPECT_EQ(stats.allocated_bytes[0].current, live_) << i;
     EXPECT_EQ(stats.active_bytes[0].current, live_) << i;
@@ -216,7 +216,9 @@ TEST_F(TorchCudaArenaTest, AServedStepMakesTheCallsThatTheFileHas) {
   for (int i = 0; i < 4; ++i) Step();
   count("one stream", [&] { Step(); });
   held_.clear();
-  for (int i = 0; i < 4; ++i) CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+  for (int i = 0; i < StepArena::kBadSteps; ++i) {
+    CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+  }
   for (int i = 0; i < 12; ++i) step_on_two_streams();
   ASSERT_EQ(Facts().state, State::kServing);
   count("two streams", step_on_two_streams);
