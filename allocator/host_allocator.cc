@@ -1,5 +1,8 @@
 #include "allocator/host_allocator.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -21,6 +24,16 @@ class HandlerScope {
 struct FreeBlock {
   void operator()(void* block) const { FreeSmallBlock(block); }
 };
+
+// True if the machine has less memory than that, and refuses it.
+bool IsBeyondTheMachine(Bytes size) {
+  static const int64_t memory =
+      int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  if (Count(size) <= memory) return false;
+  void* const block = mmap(nullptr, Count(size), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return block == MAP_FAILED || munmap(block, Count(size)) != 0;
+}
 
 }  // namespace
 
@@ -51,6 +64,8 @@ void HostAllocator::CountSmall(void* block, Bytes size) {
 }
 
 void* HostAllocator::AllocateLarge(Bytes size, Kind kind) {
+  // Nothing is evicted for it, and it is in no peak.
+  if (IsBeyondTheMachine(size)) return nullptr;
   Admit(size, kind);
   large_ += Count(size);
   if (const Bytes cap = ArenaCap(); Count(cap) != cap_.exchange(Count(cap))) {
