@@ -277,7 +277,6 @@ class Solver {
   void Improve() {
     constexpr size_t kStarts = 3;
     constexpr double kSettle = 0.4;
-    constexpr double kNear = 2;
     const double roam = options_.offload ? 0.6 : 0.5;
     std::optional<Draft> best;
     double best_rank = 0;
@@ -292,7 +291,7 @@ class Solver {
         best_rank = rank;
       }
     }
-    if (search_.has_best() && search_.best_overhead() <= kNear * best_rank) {
+    if (search_.has_best() && search_.best_overhead() <= best_rank) {
       best = search_.best();
     }
     if (!best.has_value()) return;
