@@ -104,7 +104,11 @@ def test_a_step_of_24_layers_that_recomputes_makes_hardly_more_calls(
     deep: Told,
 ) -> None:
     active = told(**DEEP_RECOMPUTED).calls["active"]
-    assert ours(active) == GOLDEN_CALLS["recomputes within 190 MiB"]
+    # Whether a block lies beside the planned addresses differs from plan to plan; its
+    # stream is marked once.
+    most = GOLDEN_CALLS["recomputes within 190 MiB, at most"]
+    for function, calls in ours(active).items():
+        assert calls <= most.get(function, 0), (function, calls)
     check_few(active, deep.calls["unmanaged"])
 
 
