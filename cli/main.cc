@@ -2,12 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "cli/command.h"
 
 namespace {
 
-// The first option before "--" that the sub-command does not have; empty where
-// there is none.
+// Returns the first option before "--" that the sub-command does not have, or
+// "". A negative number is a value.
 std::string UnknownOption(const CLI::App& app, int argc, char** argv) {
   const auto commands = app.get_subcommands();
   if (commands.empty()) return "";
@@ -15,8 +16,9 @@ std::string UnknownOption(const CLI::App& app, int argc, char** argv) {
     const std::string word = argv[i];
     if (word == "--") break;
     const std::string name = word.substr(0, word.find('='));
-    if (name.starts_with("-") &&
-        commands[0]->get_option_no_throw(name) == nullptr) {
+    const bool is_option =
+        name.size() > 1 && name[0] == '-' && !absl::ascii_isdigit(name[1]);
+    if (is_option && commands[0]->get_option_no_throw(name) == nullptr) {
       return name;
     }
   }
