@@ -33,8 +33,8 @@ enum class DemandOrder { kNextUse, kDtr };
 std::vector<Action> DemandActions(const Graph& graph, int64_t budget,
                                   DemandOrder order);
 
-// The same plan as a draft without offloads. A draft runs an op again once
-// before each stage, where demand may run it several times, so the draft may
+// Returns the same plan as a draft without offloads. A draft recomputes an op
+// once before each stage, where demand may do so several times: the draft may
 // take less time and more bytes.
 Draft DemandDraft(const Graph& graph, int64_t budget, DemandOrder order);
 

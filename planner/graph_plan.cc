@@ -204,7 +204,7 @@ class Solver {
     }
   }
 
-  // Whether some plan within the budget takes little more than the step.
+  // True if a plan within the budget takes little more than the step.
   bool IsNearGood() const {
     constexpr double kGood = 0.25;
     return search_.has_best() &&
@@ -241,8 +241,7 @@ class Solver {
       return Done() || enough || progress() >= 1;
     };
     bound_ = BoundOverhead(graph_, options_.budget, options_.offload, stop);
-    if (options_.bounds && bound_.instant >= 0)
-      bound_instants_ = {bound_.instant};
+    if (bound_.instant >= 0) bound_instants_ = {bound_.instant};
   }
 
   // What the sequences will need, if what is known now does not change.

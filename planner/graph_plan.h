@@ -16,8 +16,8 @@ struct GraphPlanOptions {
   bool offload = false;  // allowed, and the profile has both lanes
   bool rebuild = true;
   uint64_t seed = 1;
-  // Whether the bound is asked for; an instant is looked at in any case, to
-  // find that no plan exists.
+  // Takes part of the time for the bound. Without, one instant is looked at
+  // all the same, since it may show that no plan exists.
   bool bounds = true;
   int64_t evaluations = 0;  // 0: as many as the time allows
   absl::Time deadline = absl::InfiniteFuture();

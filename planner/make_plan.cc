@@ -229,7 +229,10 @@ absl::StatusOr<Plan> MakePlanOrThrow(const Profile& profile,
     status = Solve(*graph, options, start, &plan);
   }
   if (!status.ok()) return status;
-  if (!options.bounds) plan.lower_bound_time = 0;
+  if (!options.bounds) {
+    plan.lower_bound_time = 0;
+    plan.bound_witness.clear();
+  }
   plan.plan_seconds = absl::ToDoubleSeconds(absl::Now() - start);
   return plan;
 }

@@ -198,7 +198,6 @@ TEST(MakePlanTest, PlansATransformerCloseToItsLowerBound) {
   }
 }
 
-// A share of few evaluations was none, and none meant without end.
 // The first plan of a job is searched for as long as a step or so takes.
 TEST(MakePlanTest, AFewHundredEvaluationsFindAPlanNearTheStep) {
   const Profile p = ResearchGraph("gpts", 12);
@@ -216,6 +215,7 @@ TEST(MakePlanTest, AFewHundredEvaluationsFindAPlanNearTheStep) {
   }
 }
 
+// A share of few evaluations was none, and none meant without end.
 TEST(MakePlanTest, EndsAfterAFewEvaluationsWithoutATimeLimit) {
   const Profile p = RandomNetwork(7, 12);
   PlanOptions options;

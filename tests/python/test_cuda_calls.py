@@ -104,8 +104,7 @@ def test_a_step_of_24_layers_that_recomputes_makes_hardly_more_calls(
     deep: Told,
 ) -> None:
     active = told(**DEEP_RECOMPUTED).calls["active"]
-    # Whether a block lies beside the planned addresses differs from plan to plan; its
-    # stream is marked once.
+    # Some plans leave one block beside the planned addresses, and its stream is marked.
     most = GOLDEN_CALLS["recomputes within 190 MiB, at most"]
     for function, calls in ours(active).items():
         assert calls <= most.get(function, 0), (function, calls)

@@ -65,7 +65,7 @@ def test_a_machine_without_memory_is_told_of_too(
         "memory.asks_for_more_than_there_is", {}
     ).output.splitlines()
     assert "DefaultCPUAllocator: can't allocate memory: you tried to allocate" in second
-    # What the system would not give is in no peak.
+    # A request that the system refuses is in no peak.
     assert done.report["peak"] <= 64 * MIB
     assert done.report["over_budget_steps"] == 0
     assert not any("over budget" in line for line in done.lines)
