@@ -107,7 +107,7 @@ struct RunReport {
   Bytes in_file{};
   std::string state;  // at the end
   std::map<std::string, int64_t> steps_by_state;
-  int64_t rests = 0;  // times that it fell idle: what is saved then stays
+  int64_t rests = 0;  // times that it fell into State::kIdle: saves then stay
   std::string reason;
   // Kinds of pairs that are remembered, at most, with a plan, and plans in all.
   int64_t signatures = 0;

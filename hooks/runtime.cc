@@ -63,6 +63,7 @@ const char* Runtime::NameOf(State state) {
     case Runtime::State::kWatch:
       return "watch";
     case Runtime::State::kIdle:
+    case Runtime::State::kResting:
       return "idle";
     case Runtime::State::kShadow:
       return "shadow";
@@ -159,23 +160,23 @@ void Runtime::BeginPair() {
   if (!std::exchange(has_trained_, true)) OnFirstPair();
   CloseStep();
   device_ = Device::Get().CurrentIndex();
+  const bool was_resting = state_ == State::kResting;
   Decide();
-  EnableRecorder(state_ != State::kSteady);
-  if (MayRest(bounded) && residency_.CloseEyes()) {
-    if (last_profile_ == nullptr) KeepProfile();
-    tape_.reset();
-    complete_ = false;
-    Sleep(peak);
-    return;
+  // A steady pair shows too little of what is saved.
+  if ((was_resting || steady_run_ == nullptr) && MayRest(bounded) &&
+      residency_.CloseEyes()) {
+    Rest(peak, was_resting);
   }
+  EnableRecorder(!IsUnrecorded() && state_ != State::kIdle);
+  if (state_ == State::kIdle) return;
   auto tape = std::make_shared<Tape>();
   tape->device = device_;
   tape->may_recompute = settings_.recompute;
-  if (tape_ != nullptr && state_ != State::kSteady) tape->Reserve(*tape_);
+  if (tape_ != nullptr && !IsUnrecorded()) tape->Reserve(*tape_);
   tape_ = std::move(tape);
   residency_.Add(tape_);
   watch_.BeginPair(tape_.get(), WantsWork(), WantsMarks());
-  residency_.MeasureCopies(state_ != State::kSteady && watch_.has_marks());
+  residency_.MeasureCopies(!IsUnrecorded() && watch_.has_marks());
   TellCupti();
   in_backward_ = false;
   complete_ = false;
@@ -184,7 +185,7 @@ void Runtime::BeginPair() {
   foreign_saves_ = 0;
   steady_run_.reset();
   expected_ = nullptr;
-  if (state_ == State::kSteady) {
+  if (IsUnrecorded()) {
     steady_run_ = std::make_unique<SteadyRun>(steady_plan_);
     tape_->storages.reserve(steady_plan_->storages);
   }
@@ -253,6 +254,7 @@ bool Runtime::Relieve(const Pressure& pressure) {
   was_relieved_ = true;
   watch_.Poll();  // what is recomputed is chosen by its time
   if (state_ == State::kIdle) Wake();
+  if (state_ == State::kResting && !in_pair_) EnableRecorder(true);
   // What is proven by now is worth waiting for: it need not be copied.
   if (!pressure.is_locked() && !Device::Get().MayBeCapturing()) SettleProofs();
   try {

@@ -41,8 +41,10 @@ class Runtime final : public TapeListener {
  public:
   // Design, section 3. In kWatch plans may be in the making; kShadow, kActive
   // and kSteady (kActive without the recorder) are those of the open pair, from
-  // where its plan is recognised to where it turns out to be another pair.
-  enum class State { kOff, kWatch, kIdle, kShadow, kActive, kSteady };
+  // where its plan is recognised to where it turns out to be another pair. In
+  // kResting pairs fit without a plan: the recorder is off, and large saved
+  // tensors can be offloaded. In kIdle PyTorch saves its tensors itself.
+  enum class State { kOff, kWatch, kIdle, kResting, kShadow, kActive, kSteady };
 
   static Runtime& Global();
 
@@ -179,6 +181,11 @@ class Runtime final : public TapeListener {
     const State state = state_;
     return state != State::kOff && state != State::kIdle;
   }
+  // The recorder is off, and saves are known by position.
+  bool IsUnrecorded() const {
+    const State state = state_;
+    return state == State::kSteady || state == State::kResting;
+  }
   void BeginPair();
   void EndPair();
   // Throws where a recipe has read what was written behind PyTorch's back.
@@ -266,6 +273,11 @@ class Runtime final : public TapeListener {
   void RestoreWhatIsDue(const void* node);
   // `peak`: of what the budget bounds, in the last step.
   bool MayRest(Bytes peak) const;
+  // The next pair is a resting one. In kIdle from now on where saved tensors
+  // could not be offloaded, or the budget is far from needed. `was_resting`:
+  // the last pair was one, too.
+  void Rest(Bytes peak, bool was_resting);
+  int QuietPairsToRest() const;
   // The step that has ended followed the plan to its end.
   void ReportFollowed(const SignatureBook& book, Candidate* candidate);
   // Of a step, outside of a pair that takes `base` with nothing evicted.
@@ -273,7 +285,6 @@ class Runtime final : public TapeListener {
   // Of a whole step that follows the plan.
   static double PredictedSeconds(const SignatureBook& book,
                                  const TapePlan& plan);
-  void Sleep(Bytes peak);
   void Wake();
   void NoteCoverage();
   // Books what could not be dropped of a pair that is over its budget.
@@ -369,11 +380,13 @@ class Runtime final : public TapeListener {
   // The book of the plan that the open pair follows, for times of its ops.
   const SignatureBook* expected_ = nullptr;
   std::shared_ptr<const TapePlan> followed_plan_;
-  std::shared_ptr<const SteadyPlan> steady_plan_;  // of the last steady pair
+  // Of the last steady or resting pair.
+  std::shared_ptr<const SteadyPlan> steady_plan_;
   bool plans_may_spill_ = true;
   uint64_t test_plans_made_ = 0;
   int64_t evictions_ = 0;  // of all pairs before the open one
   int quiet_pairs_ = 0;    // in a row without an eviction
+  int pressed_rests_ = 0;  // rests that a shortage of memory has ended
   std::atomic<bool> overrun_told_ = false;
   std::atomic<bool> out_of_memory_told_ = false;
   bool overran_ = false;  // the last step

@@ -111,6 +111,7 @@ void Runtime::AdaptTo(Bytes budget) {
   overrun_told_ = false;
   quiet_pairs_ = 0;
   if (state_ == State::kIdle) Wake();
+  pressed_rests_ = 0;
 }
 
 void Runtime::KeepProfile() {

@@ -92,7 +92,7 @@ void Runtime::NoteKept() {
   if (!settings_.budget || Device::Get().StepPeak(device_) <= budget()) {
     return;
   }
-  if (state_ == State::kSteady) return;
+  if (IsUnrecorded()) return;
   for (int i = 0; i < static_cast<int>(tape_->storages.size()); ++i) {
     const TapeStorage& storage = tape_->storages[i];
     if (storage.hooks == 0 || storage.external || storage.owed ||

@@ -30,6 +30,11 @@ constexpr int kSteadyPairs = 63;
 // memory.
 constexpr int kHeadroomPart = 32;
 
+// A job whose steps take no more than this part of the budget needs no hooks
+// while it rests: a step would have to grow that many times to be short of
+// memory.
+constexpr int kIdlePart = 4;
+
 // Evaluations of the search that tests wait for.
 constexpr int64_t kTestEvaluations = 20'000;
 
@@ -42,6 +47,12 @@ bool IsWorth(const Plan& plan, const Candidate& other) {
          kGain * std::max(other.plan->plan.time, other.times.Least() * 1e9);
 }
 
+// Without the recorder it would be unknown which streams use which storage.
+bool UsesSeveralStreams(const Tape& tape) {
+  return std::any_of(tape.storages.begin(), tape.storages.end(),
+                     [](const auto& s) { return s.streams.size() > 1; });
+}
+
 }  // namespace
 
 void Runtime::Learn() {
@@ -49,6 +60,7 @@ void Runtime::Learn() {
       residency_.counts().drops + residency_.counts().spills;
   const bool evicted = evictions != std::exchange(evictions_, evictions);
   quiet_pairs_ = evicted || grew_ ? 0 : quiet_pairs_ + 1;
+  if (evicted && state_ == State::kResting) ++pressed_rests_;
   const uint64_t last = signature_;
   const bool is_partial = std::exchange(is_partial_, false);
   const bool was_pressed = WasPressed();
@@ -267,6 +279,7 @@ Candidate* Runtime::ChooseCandidate(SignatureBook* book) {
 }
 
 bool Runtime::IsNextRecorded() {
+  if (state_ == State::kResting) return was_relieved_;
   if (state_ != State::kSteady || !as_planned_ || rests_once_more_) return true;
   const Candidate* candidate = Followed();
   return steady_pairs_ >= kSteadyPairs ||
@@ -277,10 +290,7 @@ bool Runtime::IsNextRecorded() {
 // begins: where the last ones were all alike.
 bool Runtime::MayRestRecorder(const SignatureBook* book) const {
   return book != nullptr && streak_ >= book->steady_after &&
-         steady_pairs_ < kSteadyPairs &&
-         // Nobody would know which streams use what.
-         std::none_of(tape_->storages.begin(), tape_->storages.end(),
-                      [](const auto& s) { return s.streams.size() > 1; });
+         steady_pairs_ < kSteadyPairs && !UsesSeveralStreams(*tape_);
 }
 
 // What is alive comes out the same in all of them, and so do times.
@@ -338,9 +348,21 @@ bool Runtime::ChooseSteady(const std::shared_ptr<const TapePlan>& last) {
   return true;
 }
 
-// What is saved while we rest is PyTorch's and cannot be evicted: not before
-// steps of other shapes, which may need more, have stopped coming, nor, on a
-// device that refuses memory, where a step that grows a little would not fit.
+// Each rest that a step has ended in want of memory doubles the quiet pairs
+// before the next: what a resting pair needs is not recorded, so a kind of step
+// that comes now and then would never get a plan.
+int Runtime::QuietPairsToRest() const {
+  constexpr int kMostDoublings = 10;
+  const int others = std::max<int>(books_.size(), 1) - 1;
+  const int least = Device::Get().is_async() ? kQuietPairsOfCache : kQuietPairs;
+  return (least << std::min(pressed_rests_, kMostDoublings)) +
+         kPairsPerSignature * others;
+}
+
+// Nothing saved at rest has a recipe, and in kIdle it cannot be evicted at all:
+// a job does not rest before steps of other shapes, which may need more, have
+// stopped coming, nor, on a device that refuses memory, where a step that grows
+// a little would not fit.
 bool Runtime::MayRest(Bytes peak) const {
   const Bytes headroom{
       Device::Get().is_async() ? Count(budget()) / kHeadroomPart : 0};
@@ -348,9 +370,7 @@ bool Runtime::MayRest(Bytes peak) const {
       peak + headroom > budget()) {
     return false;
   }
-  const int others = std::max<int>(books_.size(), 1) - 1;
-  const int least = Device::Get().is_async() ? kQuietPairsOfCache : kQuietPairs;
-  if (quiet_pairs_ < least + kPairsPerSignature * others) return false;
+  if (quiet_pairs_ < QuietPairsToRest()) return false;
   return std::none_of(books_.entries().begin(), books_.entries().end(),
                       [this](const auto& entry) {
                         const SignatureBook& book = entry.second;
@@ -358,7 +378,24 @@ bool Runtime::MayRest(Bytes peak) const {
                       });
 }
 
-void Runtime::Sleep(Bytes peak) {
+void Runtime::Rest(Bytes peak, bool was_resting) {
+  followed_ = 0;
+  followed_plan_.reset();
+  if (!was_resting) {
+    if (last_profile_ == nullptr) KeepProfile();
+    const bool is_hooked = Count(peak) > Count(budget()) / kIdlePart &&
+                           residency_.CanSpill() && !UsesSeveralStreams(*tape_);
+    steady_plan_ = is_hooked ? MakeKeepingPlan(*tape_) : nullptr;
+    // What the tapes leave behind lies in malloc's lists, which every later
+    // request of the job would search.
+    malloc_trim(0);
+  }
+  if (steady_plan_ != nullptr) {
+    state_ = State::kResting;
+    return;
+  }
+  tape_.reset();
+  complete_ = false;
   // What is saved until we wake is PyTorch's and cannot be evicted: a step that
   // grows has to wake us soon (DECISIONS.md).
   const int64_t slack = std::max<int64_t>(Count(peak) / 16, 1 << 20);
@@ -370,14 +407,11 @@ void Runtime::Sleep(Bytes peak) {
   signature_ = 0;
   streak_ = 0;
   ++report_.rests;
-  EnableRecorder(false);
-  // What the tapes leave behind lies in malloc's lists, which every later
-  // request of the job would search.
-  malloc_trim(0);
 }
 
 void Runtime::Wake() {
   state_ = State::kWatch;
+  ++pressed_rests_;
   is_partial_ = true;
   quiet_pairs_ = 0;
   EnableRecorder(true);

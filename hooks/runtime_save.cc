@@ -45,7 +45,7 @@ std::optional<int> Runtime::NextSave() {
   if (!in_pair_) {
     BeginPair();
     // What came before this save was not seen.
-    if (!was_recording && state_ != State::kSteady) is_partial_ = true;
+    if (!was_recording && !IsUnrecorded()) is_partial_ = true;
     if (IsRecorderPaused()) optimizers_train_ = true;
   }
   // Not in a pair: the last one has put us to sleep.
@@ -82,8 +82,8 @@ int Runtime::StorageToSave(Tape* tape, const at::Tensor& tensor) const {
     return added;
   }
   const bool leaf = tensor.is_leaf() && tensor.requires_grad();
-  return state_ == State::kSteady && !leaf ? tape->AddUnknown(bytes)
-                                           : tape->FindOrAdd(tensor);
+  return IsUnrecorded() && !leaf ? tape->AddUnknown(bytes)
+                                 : tape->FindOrAdd(tensor);
 }
 
 // What the trace knows of a storage that autograd saves.
@@ -101,7 +101,7 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   const c10::Storage& bytes = tensor.storage();
   const bool is_custom = CurrentOp(tape) < 0;
   const int index = StorageToSave(tape, tensor);
-  if (state_ == State::kSteady) {
+  if (IsUnrecorded()) {
     steady_run_->Check(position, tensor, index);
     tape->storages[index].maker = steady_run_->MakerOf(position);
     tape->clock = position;
@@ -109,7 +109,7 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   }
   TapeStorage& storage = tape->storages[index];
   if (!storage.data) storage.data = bytes;
-  if (state_ == State::kSteady) UseHere(&storage);
+  if (IsUnrecorded()) UseHere(&storage);
   ++storage.hooks;
   ++tape->hooks;
   const int op = static_cast<int>(tape->ops.size()) - 1;
@@ -124,7 +124,7 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   mark.earlier = std::exchange(storage.last_pack, position);
   mark.op = op;
   mark.parameter =
-      state_ == State::kSteady
+      IsUnrecorded()
           ? steady_run_->ParameterBefore(position)
           : tape->parameters.Before(
                 mark.sequence,

@@ -122,7 +122,7 @@ bool IsHeldByAutocast(const Tape& tape, const TapeOp& op) {
 }  // namespace
 
 Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
-  if (!IsManaging() || (state_ == State::kSteady && in_pair_)) return nullptr;
+  if (!IsManaging() || (IsUnrecorded() && in_pair_)) return nullptr;
   if (in_pair_ && owner_.load() != std::this_thread::get_id()) return nullptr;
   // Before the driver is asked: an optimizer's ops come by here.
   if (!in_pair_ && !may_begin()) return nullptr;
@@ -135,7 +135,7 @@ Tape* Runtime::TapeFor(absl::FunctionRef<bool()> may_begin) {
   }
   if (!in_pair_) BeginPair();
   // The last pair may have put us to sleep, or be the last one recorded.
-  return in_pair_ && state_ != State::kSteady ? tape_.get() : nullptr;
+  return in_pair_ && !IsUnrecorded() ? tape_.get() : nullptr;
 }
 
 std::unique_ptr<WorkScope> Runtime::OnOpBegin(Tape* tape, int index) {

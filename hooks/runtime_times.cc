@@ -282,7 +282,7 @@ void Runtime::ReportFollowed(const SignatureBook& book, Candidate* candidate) {
 // Steps of a signature are mostly all alike, so the first few are enough.
 bool Runtime::WantsWork() const {
   constexpr int kWindows = 8;
-  if (state_ == State::kSteady) return false;
+  if (IsUnrecorded()) return false;
   const SignatureBook* last = books_.Find(signature_);
   const SignatureBook* next =
       last == nullptr ? nullptr : books_.Find(last->successor);

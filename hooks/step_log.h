@@ -4,7 +4,7 @@
 // one begins. It counts once its backward pass is over, or the next pair has
 // begun: a program that calls backward 12 times has made 12 steps, and one that
 // dies in the forward or backward pass of the next has made 12, too. What goes
-// by while the runtime rests (State::kIdle) is not seen: all of it is one step
+// by while PyTorch saves its tensors itself (State::kIdle) is all one step
 // if it wakes, and none if it does not. The closing line, the report, progress
 // and traces all count so; a step that a trace only begins is not over.
 #ifndef EBBTIDE_HOOKS_STEP_LOG_H_

@@ -93,7 +93,7 @@ def test_what_is_written_past_pytorch_is_an_error(
 def test_a_job_rests_only_where_a_part_of_its_budget_stays_free(
     process: Zygote,
 ) -> None:
-    """Saved tensors of a resting job cannot be evicted for a step that grows.
+    """Nothing that a job saves at rest can be recomputed for a step that grows.
 
     A job with segments of 36 MiB died in its third step of one more.
     """
@@ -102,7 +102,7 @@ def test_a_job_rests_only_where_a_part_of_its_budget_stays_free(
     for budget, rests in ((allocated + (2 << 20), False), (2 * allocated, True)):
         managed = run(process, "wide", "late", budget)
         assert managed.notes == plain.notes, managed.lines
-        assert (managed.report["rests"] > 0) == rests, (budget, managed.lines)
+        assert (managed.steps("idle") > 0) == rests, (budget, managed.lines)
 
 
 @pytest.mark.parametrize("more", [{}, within(36 << 20, HOST_BUDGET)])

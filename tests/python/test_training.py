@@ -21,7 +21,7 @@ FOLDERS = {"rebuilding": ("none", RECOMPUTE), "moving": (str(SPILL), SPILLING)}
 def check(case: str, done: Outcome, *, alone: bool) -> None:
     """Nothing is left over, and the budget holds where it can.
 
-    It cannot where something was saved while ebbtide rested, where the input of
+    It cannot where PyTorch saved something itself meanwhile, where the input of
     an op has been let go before there was any pressure, where a random plan needs
     more, or, with several threads, where another one had the pair.
     """

@@ -239,7 +239,7 @@ def idle_then_awake(t: Trial) -> None:
             h = h.tanh().exp()
         return h.mean()
 
-    t.train([w], forward, steps=15)
+    t.train([w], forward, steps=24)
 
 
 def control(t: Trial) -> None:
