@@ -1,11 +1,13 @@
 #include "hooks/outside.h"
 
 #include <ATen/MapAllocator.h>
+#include <dlfcn.h>
 
 #include <exception>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "hooks/device.h"
 #include "hooks/digest.h"
 #include "hooks/guarded.h"
@@ -38,7 +40,10 @@ struct Known {
   uint64_t digest = 0;
 };
 
-bool IsUnchanged(const c10::Storage& bytes, uint64_t digest) {
+enum class Seen { kNew, kUnchanged, kChanged };
+
+// Compares the storage with what it held in the last pair that has read it.
+Seen CompareWithLastPair(const c10::Storage& bytes, uint64_t digest) {
   static auto& known = *new absl::flat_hash_map<c10::StorageImpl*, Known>;
   static size_t tidy_at = 64;
   if (known.size() > tidy_at) {
@@ -48,13 +53,14 @@ bool IsUnchanged(const c10::Storage& bytes, uint64_t digest) {
   }
   c10::StorageImpl* impl = bytes.unsafeGetStorageImpl();
   const auto entry = known.find(impl);
-  if (entry != known.end() && !entry->second.identity.expired() &&
-      entry->second.digest == digest) {
-    return true;
+  Seen seen = Seen::kNew;
+  if (entry != known.end() && !entry->second.identity.expired()) {
+    if (entry->second.digest == digest) return Seen::kUnchanged;
+    seen = Seen::kChanged;
   }
   known.insert_or_assign(impl,
                          Known{.identity = WeakOf(bytes), .digest = digest});
-  return false;
+  return seen;
 }
 
 // Storages whose blocks come and go.
@@ -150,6 +156,30 @@ bool IsMapping(const c10::Storage& bytes) {
   return at::MapAllocator::fromDataPtr(bytes.data_ptr()) != nullptr;
 }
 
+bool IsOfSharingLibrary(c10::DeleterFnPtr deleter) {
+  static auto& known = *new absl::flat_hash_map<c10::DeleterFnPtr, bool>;
+  const auto [entry, is_new] = known.try_emplace(deleter, false);
+  Dl_info library;
+  if (is_new && dladdr(reinterpret_cast<void*>(deleter), &library) != 0) {
+    entry->second = absl::StrContains(library.dli_fname, "libshm");
+  }
+  return entry->second;
+}
+
+// Memory that other processes may have mapped, too: Tensor.share_memory_()
+// makes it, by a MapAllocator, or by a library of PyTorch's where the sharing
+// strategy is "file_system". A file that is mapped for this process alone is
+// not.
+bool IsShared(const c10::Storage& bytes) {
+  const at::DataPtr& data =
+      bytes.unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
+  if (auto* map = at::MapAllocator::fromDataPtr(data)) {
+    return (map->flags() & (at::ALLOCATOR_MAPPED_SHARED |
+                            at::ALLOCATOR_MAPPED_SHAREDMEM)) != 0;
+  }
+  return IsOfSharingLibrary(data.get_deleter());
+}
+
 // The bytes that a recipe would read, if they are there at once.
 c10::Storage Present(const TapeStorage& storage) {
   if (storage.data) return storage.data;
@@ -159,20 +189,28 @@ c10::Storage Present(const TapeStorage& storage) {
 
 }  // namespace
 
-bool IsExported(const c10::Storage& bytes) { return !bytes.resizable(); }
+bool IsExported(const c10::Storage& bytes) {
+  return !bytes.resizable() || IsShared(bytes);
+}
 
 void NoteExternal(const c10::Storage& bytes, bool parameter,
                   TapeStorage* storage) {
   storage->trusted = parameter;
   if (!IsExported(bytes) || bytes.nbytes() == 0) return;
+  if (parameter && IsShared(bytes)) {
+    storage->trusted = false;
+    return;
+  }
   storage->witness = HostDigest(bytes);
   if (!parameter && storage->bytes < kSmallStorage) {
     storage->copy = Device::Get().CopyOf(bytes);
     return;
   }
+  if (parameter) return;
+  const Seen seen = CompareWithLastPair(bytes, storage->witness->Value());
   storage->trusted =
-      parameter || IsMapping(bytes) ||
-      (IsUnchanged(bytes, storage->witness->Value()) && !Changing().Has(bytes));
+      !Changing().Has(bytes) &&
+      (seen == Seen::kUnchanged || (seen == Seen::kNew && IsMapping(bytes)));
 }
 
 bool IsAnotherInput(const c10::Storage& bytes, const TapeStorage& storage) {

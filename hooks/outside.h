@@ -4,10 +4,12 @@
 //
 // What can be seen is that a storage is *exported*: tensor.numpy() and
 // from_numpy() leave it not resizable, as does every memory that is not an
-// allocator's. What was exported when a recipe would be relied upon is read by
-// none, unless it is
-//   - a parameter: scripts look at those with numpy() and write them by ops;
-//   - mapped memory: batches of DataLoader workers, weights of a file;
+// allocator's; memory that processes share is exported, too. What was exported
+// when a recipe would be relied upon is read by none, unless it is
+//   - a parameter that no other process may train (Hogwild): scripts look at
+//     those with numpy() and write them by ops;
+//   - mapped memory that is new: batches of DataLoader workers, weights of a
+//     file;
 //   - unchanged since the pair before: tables and frozen weights;
 //   - small: then it is copied when it is first read, and again by every op
 //     that reads it once it has been seen to change between two.
