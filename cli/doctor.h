@@ -15,9 +15,9 @@
 
 namespace ebbtide {
 
-// The python that `ebbtide run -- python ...` would become, as it answers.
+// The python that ebbtide is installed for, as it answers.
 struct PythonView {
-  std::string path;     // empty: there is none on PATH
+  std::string path;     // empty: none beside the program or on PATH
   std::string problem;  // why it gave no answer; empty: it did
   std::string version;
   std::string torch;          // version; empty: it has none that imports

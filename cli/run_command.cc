@@ -19,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "allocator/spill_file.h"
 #include "cli/command.h"
 #include "cli/launch.h"
 #include "planner/size.h"
@@ -93,6 +94,8 @@ absl::StatusOr<std::string> SpillDir(absl::string_view option,
   if (!fs::is_directory(text, error)) {
     return Wrong(option, text, "expected a directory on a disk, or none");
   }
+  const auto opened = SpillFile::Open(text, /*limit=*/Bytes{-1});
+  if (!opened.ok()) return Wrong(option, text, opened.status().message());
   return Absolute(text);
 }
 

@@ -155,9 +155,19 @@ std::string OutputOf(std::vector<std::string> words, std::string* problem) {
   return text;
 }
 
+// The python beside this program, which is the one that it is installed for, or
+// else the first on PATH; "": none.
+std::string FindPython() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const fs::path beside = self.parent_path() / "python";
+  if (!error && access(beside.c_str(), X_OK) == 0) return beside.string();
+  const std::string path = OnPath("python");
+  return path.empty() ? OnPath("python3") : path;
+}
+
 PythonView LookAtPython() {
-  std::string path = OnPath("python");
-  if (path.empty()) path = OnPath("python3");
+  const std::string path = FindPython();
   if (path.empty()) return {};
   std::string problem;
   const std::string answer = OutputOf({path, "-c", kProbe}, &problem);

@@ -8,8 +8,8 @@
 
 namespace ebbtide {
 
-// Starts the python on PATH once, which imports torch, and copies 64 MiB to the
-// spill folder and back; takes seconds.
+// Starts the python beside this program, or else the one on PATH, once, which
+// imports torch, and copies 64 MiB to the spill folder and back; takes seconds.
 SystemView LookAtSystem();
 
 // What the answer of that python says: one JSON object on the last line. For
