@@ -137,15 +137,25 @@ static int WasAsked(void) {
          IsLinked("libebbtide_cuda.so");
 }
 
+// Whether this Python ignores PYTHONPATH, as far as it says (until 3.13).
+static int IgnoresPythonPath(void) {
+  const int* ignores = dlsym(RTLD_DEFAULT, "Py_IgnoreEnvironmentFlag");
+  return ignores == NULL || *ignores != 0;
+}
+
 __attribute__((destructor)) static void Unload(void) {
   if (process != getpid() || !Wanted() || !IsLinked("libtorch_cpu.so") ||
       WasAsked() || (IsSet("RANK") && !Is("RANK", "0"))) {
     return;
   }
-  fprintf(stderr, "ebbtide: off: %s\n",
-          Is("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-              ? "TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps `import torch` from "
-                "loading it"
-              : "`import torch` did not find it: python -I and -E ignore "
-                "PYTHONPATH, so ebbtide has to be installed in that Python");
+  const char* why =
+      Is("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+          ? "TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps `import torch` from "
+            "loading it"
+      : IgnoresPythonPath()
+          ? "`import torch` did not find it: python -I and -E ignore "
+            "PYTHONPATH, so ebbtide has to be installed in that Python"
+          : "`import torch` did not come to its end, where it loads "
+            "ebbtide";
+  fprintf(stderr, "ebbtide: off: %s\n", why);
 }

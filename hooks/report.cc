@@ -1,5 +1,8 @@
 #include "hooks/report.h"
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -50,6 +53,26 @@ void CuptiReport::Add(const StepWork& work) {
   sum.busy += work.busy;
 }
 
+bool IsOverBudget(const RunReport& r) {
+  return Count(r.budget) >= 0 && r.peak > r.largest_budget;
+}
+
+bool IsUntouched(const RunReport& r) {
+  return r.bytes_dropped == 0 && r.bytes_spilled == 0 &&
+         r.weights.bytes_out == 0;
+}
+
+namespace {
+
+std::string OverBudgetClosing(const RunReport& r) {
+  if (r.over_budget_steps > 0) {
+    return absl::StrCat("; OVER BUDGET in ", r.over_budget_steps, " steps");
+  }
+  return IsOverBudget(r) ? "; OVER BUDGET outside of steps" : "";
+}
+
+}  // namespace
+
 std::string ClosingLine(const RunReport& r) {
   // While it rests nothing is seen.
   const std::string steps =
@@ -58,10 +81,10 @@ std::string ClosingLine(const RunReport& r) {
       "peak ", FormatSize(r.peak),
       Count(r.budget) < 0 ? std::string(", no budget")
                           : absl::StrCat(" of ", FormatSize(r.budget)));
-  if (r.bytes_dropped == 0 && r.bytes_spilled == 0 &&
-      r.weights.bytes_out == 0) {
+  if (IsUntouched(r)) {
     return absl::StrCat("nothing done (", r.reason, "); ", peak, ", ", steps,
-                        CudaClosing(r.cuda), CuptiClosing(r.cupti));
+                        OverBudgetClosing(r), CudaClosing(r.cuda),
+                        CuptiClosing(r.cupti));
   }
   std::string line = absl::StrCat(peak, ", ", steps, "; recomputed ",
                                   FormatSize(Bytes{r.bytes_dropped}), " by ",
@@ -72,9 +95,7 @@ std::string ClosingLine(const RunReport& r) {
                     FormatSize(Bytes{r.weights.bytes_out}), " and back ",
                     FormatSize(Bytes{r.weights.bytes_back}));
   }
-  if (r.over_budget_steps > 0) {
-    absl::StrAppend(&line, "; OVER BUDGET in ", r.over_budget_steps, " steps");
-  }
+  line += OverBudgetClosing(r);
   if (!r.reason.empty()) absl::StrAppend(&line, " (", r.reason, ")");
   return line + CudaClosing(r.cuda) + CuptiClosing(r.cupti);
 }
@@ -249,6 +270,7 @@ std::string ReportToJson(const RunReport& r) {
         {"priced", r.priced}}},
       {"predicted_time", r.predicted_time},
       {"predicted_peak", Count(r.predicted_peak)},
+      {"pid", getpid()},
       {"state", r.state},
       {"steps_by_state", r.steps_by_state},
       {"rests", r.rests},
@@ -267,7 +289,32 @@ std::string ReportToJson(const RunReport& r) {
   return json.dump(1);
 }
 
-absl::Status WriteReport(const RunReport& report, const std::string& path) {
+namespace {
+
+void KeepReportOfAnother(const std::filesystem::path& path,
+                         std::filesystem::file_time_type started) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error) ||
+      std::filesystem::last_write_time(path, error) < started) {
+    return;
+  }
+  std::ifstream in(path);
+  const auto other = nlohmann::json::parse(in, nullptr, false);
+  if (!other.is_object() || !other.contains("pid") ||
+      !other["pid"].is_number_integer() || other["pid"] == getpid()) {
+    return;
+  }
+  auto kept = path;
+  kept.replace_extension(absl::StrCat("pid", other["pid"].get<int64_t>(),
+                                      path.extension().string()));
+  std::filesystem::rename(path, kept, error);
+}
+
+}  // namespace
+
+absl::Status WriteReport(const RunReport& report, const std::string& path,
+                         std::filesystem::file_time_type started) {
+  KeepReportOfAnother(path, started);
   std::ofstream out(path);
   out << ReportToJson(report) << '\n';
   out.close();

@@ -3,6 +3,7 @@
 #define EBBTIDE_HOOKS_REPORT_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -81,6 +82,7 @@ struct CuptiReport {
 struct RunReport {
   Bytes peak{};              // live bytes, whole run
   Bytes budget{-1};          // negative: none
+  Bytes largest_budget{-1};  // that the run has had; as `budget`
   Bytes peak_activations{};  // saved bytes at the largest pair's peak
   Bytes persistent{};        // live bytes when the last pair began
   StepLog steps;
@@ -134,10 +136,17 @@ struct RunReport {
   std::optional<OutOfMemory> out_of_memory;
 };
 
+// True if more was alive at once than any budget of the run allowed.
+bool IsOverBudget(const RunReport& report);
+// True if nothing was evicted.
+bool IsUntouched(const RunReport& report);
 // One line for people, without a newline.
 std::string ClosingLine(const RunReport& report);
 std::string ReportToJson(const RunReport& report);
-absl::Status WriteReport(const RunReport& report, const std::string& path);
+// A report in `path` that another process has written since `started` is
+// renamed first: "run.pid123.json" for "run.json" and process 123.
+absl::Status WriteReport(const RunReport& report, const std::string& path,
+                         std::filesystem::file_time_type started);
 
 }  // namespace ebbtide
 

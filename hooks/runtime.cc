@@ -17,6 +17,7 @@
 #include "hooks/device.h"
 #include "hooks/engine.h"
 #include "hooks/guarded.h"
+#include "hooks/last_words.h"
 #include "hooks/outside.h"
 #include "hooks/rank.h"
 #include "hooks/recovery.h"
@@ -75,6 +76,12 @@ const char* Runtime::NameOf(State state) {
   return "";
 }
 
+double Runtime::Seconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 Runtime& Runtime::Global() {
   static Runtime& runtime = *new Runtime;
   return runtime;
@@ -87,6 +94,7 @@ bool Runtime::WantsHooks() const {
 
 absl::Status Runtime::Start(const Settings& settings) {
   settings_ = settings;
+  started_at_ = std::filesystem::file_time_type::clock::now();
   faults_of_children_ = FaultsOfChildren();
   pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   books_.SetBound(settings.signatures);
@@ -296,6 +304,7 @@ void Runtime::BeforeFree(void* block) {
 void Runtime::FillReport() {
   report_.peak = Device::Get().RunPeak(device_);
   report_.budget = budget() == kNoBudget ? Bytes{-1} : budget();
+  report_.largest_budget = std::max(report_.largest_budget, report_.budget);
   report_.words = Device::Get().tier_words();
   report_.cuda = ReportCuda();
   report_.cupti.is_asked = settings_.cupti;
@@ -325,10 +334,8 @@ void Runtime::FillReport() {
     report_.reason = off_because_;
   } else if (!settings_.budget) {
     report_.reason = "no budget, recorded only";
-  } else if (report_.bytes_dropped + report_.bytes_spilled +
-                     report_.weights.bytes_out ==
-                 0 &&
-             report_.peak <= report_.budget) {
+  } else if (IsUntouched(report_) && !IsOverBudget(report_) &&
+             !report_.out_of_memory) {
     report_.reason = "the job fits its budget";
   } else {
     report_.reason = WhyNotBetter();
@@ -343,6 +350,7 @@ std::string Runtime::Report() {
 
 std::string Runtime::Finish() {
   const RuntimeLock lock;
+  DropLastWords();
   Device::Get().BeginExit();
   CloseLastStep();
   if (progress_) progress_->Close();
@@ -358,13 +366,11 @@ std::string Runtime::Finish() {
   RunLog::Global().Close();
   if (is_silent) return "";
   if (!settings_.report.empty()) {
-    const absl::Status written =
-        WriteReport(report_, FileOfRank(settings_.report, RankOfProcess()));
+    const absl::Status written = WriteReport(
+        report_, FileOfRank(settings_.report, RankOfProcess()), started_at_);
     if (!written.ok()) SayHere(std::string(written.message()));
   }
-  return settings_.log == Settings::Log::kOff
-             ? ""
-             : absl::StrCat("ebbtide: ", RankLabel(), ClosingLine(report_));
+  return LastLine();
 }
 
 }  // namespace ebbtide

@@ -9,6 +9,7 @@
 #define EBBTIDE_HOOKS_RUNTIME_H_
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -156,6 +157,7 @@ class Runtime final : public TapeListener {
                                   Bytes request);
   std::vector<std::string> WhatWouldHelp(const OutOfMemory& what) const;
   static const char* NameOf(State state);
+  static double Seconds();  // of a steady clock
   // Of the device of the open or the last pair.
   Ledger& ledger() const { return Device::Get().ledger(device_); }
   Bytes budget() const { return ledger().budget(); }
@@ -290,6 +292,11 @@ class Runtime final : public TapeListener {
   // Books what could not be dropped of a pair that is over its budget.
   void NoteKept();
   void FillReport();
+  // The closing line, without a newline; "" where none is wanted.
+  std::string LastLine() const;
+  // Renews the closing line and the report that are written where a signal ends
+  // the process. Takes a thousandth of the time.
+  void RefreshLastWords(double now);
   std::string WhyNotBetter() const;
   void BeginWrites(Tape* tape, int op);
   bool IsCapturing() const;
@@ -336,9 +343,11 @@ class Runtime final : public TapeListener {
   std::string off_because_;
   std::atomic<bool> may_leave_ = false;
   int64_t faults_of_children_ = 0;  // at the start: torch 2.15 asks ldconfig
-  bool is_started_ = false;         // something was to be managed, so far
-  bool has_trained_ = false;        // a pair has begun
-  bool is_quiet_ = false;  // a child of fork, as long as it does not train
+  std::filesystem::file_time_type started_at_;
+  double last_words_due_ = 0;  // seconds
+  bool is_started_ = false;    // something was to be managed, so far
+  bool has_trained_ = false;   // a pair has begun
+  bool is_quiet_ = false;      // a child of fork, as long as it does not train
   std::atomic<bool> is_new_child_ = false;  // and may begin to
 
   std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one

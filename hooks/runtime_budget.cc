@@ -99,6 +99,8 @@ absl::Status Runtime::ChangeBudgets(const std::string& text) {
 
 // What was found out for another budget is not believed.
 void Runtime::AdaptTo(Bytes budget) {
+  report_.largest_budget =
+      std::max(report_.largest_budget, settings_.budget.value_or(Bytes{-1}));
   settings_.budget = budget;
   RunLog::Global().SetBudget(budget);
   planning_.Clear();

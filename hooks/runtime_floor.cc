@@ -116,7 +116,14 @@ std::string Runtime::WhyNotBetter() const {
   const SignatureBook* book = books_.Find(signature_);
   std::vector<std::string> reasons = {residency_.spill_failure(), floor_,
                                       book == nullptr ? "" : book->failure};
+  if (report_.out_of_memory && Count(report_.out_of_memory->request) > 0) {
+    reasons.push_back(absl::StrCat("no memory was found for ",
+                                   FormatSize(report_.out_of_memory->request)));
+  }
   std::erase(reasons, "");
+  if (reasons.empty() && IsUntouched(report_)) {
+    return "nothing could be evicted";
+  }
   return absl::StrJoin(reasons, "; ");
 }
 

@@ -1,4 +1,5 @@
 // The runtime among the processes of a job: forks, ranks and their files.
+#include <algorithm>
 #include <cstdio>
 #include <new>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "hooks/busy.h"
 #include "hooks/device.h"
 #include "hooks/guarded.h"
+#include "hooks/last_words.h"
 #include "hooks/rank.h"
 #include "hooks/run_log.h"
 #include "hooks/runtime.h"
@@ -92,6 +94,27 @@ bool Runtime::IsBystander() const {
 
 void Runtime::Say(const std::string& line) const {
   if (RankOfProcess().value_or(0) == 0) SayHere(line);
+}
+
+std::string Runtime::LastLine() const {
+  return settings_.log == Settings::Log::kOff
+             ? ""
+             : absl::StrCat("ebbtide: ", RankLabel(), ClosingLine(report_));
+}
+
+void Runtime::RefreshLastWords(double now) {
+  if (now < last_words_due_ || is_quiet_) return;
+  FillReport();
+  LastWords words;
+  if (const std::string line = LastLine(); !line.empty()) {
+    words.line = absl::StrCat(line, "\n");
+  }
+  if (!settings_.report.empty()) {
+    words.report = absl::StrCat(ReportToJson(report_), "\n");
+    words.file = FileOfRank(settings_.report, RankOfProcess());
+  }
+  KeepLastWords(std::move(words));
+  last_words_due_ = now + 1000 * (Seconds() - now);
 }
 
 void Runtime::SayHere(const std::string& line) const {

@@ -21,12 +21,6 @@ namespace {
 // Ops are measured in so many steps of a kind; the first is a poor one.
 constexpr int kMarkedSteps = 4;
 
-double Seconds() {
-  return std::chrono::duration<double>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 // How often PyTorch's allocator gave segments back to have room for others,
 // which waits for all that is queued.
 int64_t GiveBacks(int device) {
@@ -134,6 +128,7 @@ void Runtime::BookStep() {
   NoteWork();
   ++report_.steps_by_state[NameOf(state_)];
   ShowProgress(now, /*at_once=*/false);
+  RefreshLastWords(now);
 }
 
 std::optional<Bytes> Runtime::LayoutWaste() const {

@@ -8,6 +8,7 @@ The file is also loaded by its path, without the package around it
 (boot/ebbtide_boot.py), so it imports nothing from the package and no torch.
 """
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -73,6 +74,7 @@ def _open_core() -> None:
     # Nonzero: the core has said why in its own line.
     if core.ebbtide_start(b"environment") == 0:
         mark.__dict__["core"] = core
+        atexit.register(_finish_where_interrupted, core)
         util.register_after_fork(mark, _finish_at_its_end)
         try:
             _assist(core)
@@ -100,6 +102,12 @@ def _beside(name: str) -> types.ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def _finish_where_interrupted(core: ctypes.CDLL) -> None:
+    """Python ends by SIGINT after a KeyboardInterrupt, without C's exit handlers."""
+    if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+        core.ebbtide_finish()
 
 
 def _finish_at_its_end(mark: types.ModuleType) -> None:
