@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <new>
@@ -67,7 +68,7 @@ void* HostAllocator::AllocateLarge(Bytes size, Kind kind) {
   // Nothing is evicted for it, and it is in no peak.
   if (IsBeyondTheMachine(size)) return nullptr;
   Admit(size, kind);
-  large_ += Count(size);
+  NotePeak(large_ += Count(size));
   if (const Bytes cap = ArenaCap(); Count(cap) != cap_.exchange(Count(cap))) {
     arena_.SetCap(cap);
   }
@@ -150,11 +151,21 @@ bool HostAllocator::Relieve(Bytes needed) {
   return handler(needed);
 }
 
+// Peaks that threads note at the same time may be mixed up by one window.
+void HostAllocator::NotePeak(int64_t large) {
+  if (++requests_ % kWindow == 0) peak_before_ = peak_.exchange(large);
+  int64_t peak = peak_;
+  while (large > peak && !peak_.compare_exchange_weak(peak, large)) {
+  }
+}
+
 // The arena may keep what small blocks leave of the budget.
 Bytes HostAllocator::ArenaCap() const {
+  const int64_t peak = std::max(peak_.load(), peak_before_.load());
+  const Bytes recent{peak + peak / 8};
   const Bytes budget = ledger_.budget();
-  if (budget == kNoBudget) return kNoBudget;
-  return budget - (ledger_.live() - Bytes{large_.load()});
+  if (budget == kNoBudget) return recent;
+  return std::min(recent, budget - (ledger_.live() - Bytes{large_.load()}));
 }
 
 }  // namespace ebbtide

@@ -4,7 +4,8 @@
 //
 // A large block counts as the whole pages it takes, a small one as what malloc
 // gave. What is live and what is retained for reuse stay within the budget
-// together.
+// together, and large blocks within an eighth more than their recent peak: a
+// job that needs little of its budget keeps little.
 //
 // When a request does not fit, the pressure handler is called, again and again
 // until it fits or the handler has nothing left. A request that still does not
@@ -30,6 +31,9 @@ class HostAllocator {
  public:
   static constexpr size_t kLarge = 64 << 10;
   static constexpr size_t kAlignment = 64;  // of small blocks; pages of large
+  // Requests for large blocks after which a peak begins to be forgotten: those
+  // of a step of any but the longest.
+  static constexpr int64_t kWindow = 1 << 14;
 
   // Frees something and returns true, or returns false: nothing left. `needed`
   // is what must go for the request to fit. Must not throw.
@@ -75,9 +79,14 @@ class HostAllocator {
   void Admit(Bytes size, Kind kind);
   bool Relieve(Bytes needed);
   Bytes ArenaCap() const;
+  void NotePeak(int64_t large);
 
   Ledger ledger_;
   std::atomic<int64_t> large_ = 0;  // bytes of large blocks
+  // Most of them in the last kWindow requests or fewer, and in those before.
+  std::atomic<int64_t> peak_ = 0;
+  std::atomic<int64_t> peak_before_ = 0;
+  std::atomic<int64_t> requests_ = 0;  // for large blocks
   Arena arena_;
   std::atomic<int64_t> cap_ = Count(kNoBudget);  // last given to the arena
   std::atomic<PressureHandler> on_pressure_ = nullptr;

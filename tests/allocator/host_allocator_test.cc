@@ -183,6 +183,26 @@ void* MapUnlessFull(size_t size) {
   return system_has_memory ? ArenaSystem::Real().map(size) : nullptr;
 }
 
+TEST_F(HostAllocatorTest, MemoryStaysWithinAnEighthOfTheRecentPeak) {
+  allocator_.SetBudget(MiB(1024));
+  // No two of these fit into each other's blocks.
+  for (const int64_t size : {8, 6, 5, 4, 3, 2}) {
+    allocator_.Free(allocator_.Allocate(size << 20));
+    EXPECT_LE(allocator_.arena_stats().mapped, MiB(9));
+  }
+  void* const block = allocator_.Allocate(64 << 20);
+  allocator_.Free(block);
+  EXPECT_LE(allocator_.arena_stats().mapped, MiB(72));
+}
+
+TEST_F(HostAllocatorTest, APeakIsForgottenAfterTwoWindows) {
+  allocator_.Free(allocator_.Allocate(64 << 20));
+  for (int64_t i = 0; i < 2 * HostAllocator::kWindow; ++i) {
+    allocator_.Free(allocator_.Allocate(1 << 20));
+  }
+  EXPECT_LE(allocator_.arena_stats().mapped, MiB(2));
+}
+
 TEST(HostAllocatorFaultTest, AFullSystemCausesEvictionsAndThenNullptr) {
   HostAllocator allocator(
       {MapUnlessFull, ArenaSystem::Real().unmap, ArenaSystem::Real().move});
