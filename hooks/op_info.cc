@@ -25,6 +25,25 @@ bool IsPlainInPlace(const c10::FunctionSchema& schema) {
          schema.returns().size() == 1;
 }
 
+// Sizes of what is made of no tensor may follow from numbers (arange), and
+// those of a resampled image from a list of them.
+uint64_t NumbersOf(const c10::FunctionSchema& schema) {
+  uint64_t numbers = 0;
+  bool has_tensor = false;
+  const auto& arguments = schema.arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    c10::TypePtr type = arguments[i].type();
+    if (const auto optional = type->cast<c10::OptionalType>()) {
+      type = optional->getElementType();
+    }
+    has_tensor |= type->kind() == c10::TypeKind::TensorType;
+    const bool is_number = type->kind() == c10::TypeKind::NumberType ||
+                           type->kind() == c10::TypeKind::FloatType;
+    if (is_number && i < 64) numbers |= uint64_t{1} << i;
+  }
+  return has_tensor ? numbers : 0;
+}
+
 bool ReturnsNewTensors(const c10::FunctionSchema& schema) {
   for (const auto& result : schema.returns()) {
     const auto kind = result.type()->kind();
@@ -123,6 +142,7 @@ OpInfo* MakeOpInfo(const c10::OperatorName& operator_name) {
   info->computes = ReturnsNewTensors(schema);
   info->mutates = schema.is_mutable();
   info->batch_norm = In(kBatchNorm, base);
+  info->numbers = NumbersOf(schema);
   if (info->mutates && !info->batch_norm && !IsPlainInPlace(schema)) {
     MakeOpaque("writes other arguments than its first", info);
   }

@@ -5,6 +5,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 
+#include <cstdint>
 #include <string>
 
 namespace ebbtide {
@@ -41,6 +42,14 @@ struct OpInfo {
   // its schema (arguments 3 and 4, when argument 5, training, is true):
   // replayed without them, which changes no output bit.
   bool batch_norm = false;
+  // Bit i: argument i is a number that neither sizes nor kernels follow from
+  // (a factor, a probability, an epsilon), so that its value is an input like a
+  // tensor's bytes, and no part of a signature.
+  uint64_t numbers = 0;
+
+  bool IsNumber(int argument) const {
+    return argument < 64 && (numbers >> argument & 1) != 0;
+  }
 };
 
 // The operator of an op event, or nullptr where there is none (user scopes).

@@ -52,6 +52,17 @@ uint64_t HashGeometry(uint64_t seed, const Geometry& g) {
                       static_cast<int>(c10::typeMetaToScalarType(g.dtype)));
 }
 
+// The type of a number, or of one that PyTorch wrapped as a tensor, but not its
+// value (OpInfo::numbers).
+uint64_t HashNumber(uint64_t seed, const c10::IValue& value) {
+  if (!value.isTensor()) {
+    return absl::HashOf(seed, value.isDouble(), value.isInt(), value.isBool());
+  }
+  const at::Tensor& number = value.toTensor();
+  return number.defined() ? Mix(seed, static_cast<int>(number.scalar_type()))
+                          : seed;
+}
+
 uint64_t HashLiteral(uint64_t seed, const c10::IValue& value) {
   if (value.isInt()) return Mix(seed, value.toInt());
   if (value.isDouble()) return absl::HashOf(seed, value.toDouble());
@@ -69,14 +80,8 @@ uint64_t HashLiteral(uint64_t seed, const c10::IValue& value) {
     for (bool item : value.toBoolList()) seed = Mix(seed, item);
     return Mix(seed, 'b');
   }
-  if (value.isTensor()) {
-    // A number that PyTorch wrapped as a tensor.
-    const at::Tensor& number = value.toTensor();
-    if (!number.defined() || number.nbytes() > sizeof(uint64_t)) return seed;
-    uint64_t bits = 0;
-    std::memcpy(&bits, number.const_data_ptr(), number.nbytes());
-    return Mix(seed, bits);
-  }
+  // A number that PyTorch wrapped as a tensor.
+  if (value.isTensor()) return HashNumber(seed, value);
   return Mix(seed, value.isNone() ? 'n' : 'o');
 }
 
@@ -126,7 +131,9 @@ void RecordArgument(const c10::IValue& value, int index, Tape* tape,
       op->device = value.toDevice().index();
     }
     argument.literal = value;
-    op->signature = HashLiteral(op->signature, value);
+    op->signature = op->info->IsNumber(index)
+                        ? HashNumber(op->signature, value)
+                        : HashLiteral(op->signature, value);
   }
 }
 

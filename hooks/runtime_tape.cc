@@ -33,7 +33,10 @@ uint64_t HashOp(const Tape& tape, const TapeOp& op) {
       if (!external) hash = absl::HashOf(hash, t.geometry.offset);
     }
   }
-  for (int output : op.outputs) hash = absl::HashOf(hash, output);
+  for (int output : op.outputs) {
+    hash = absl::HashOf(hash, output);
+    if (output >= 0) hash = absl::HashOf(hash, tape.storages[output].bytes);
+  }
   return hash;
 }
 

@@ -105,8 +105,8 @@ struct TapeOp : TapeTime {
   // Generator state before the op, of `generator` (undefined: the default one).
   at::Tensor random_state;
   at::Generator generator;
-  // Op, geometries (offsets modulo 64 bytes), scalars, grad mode, threads,
-  // settings.
+  // Op, geometries (offsets modulo 64 bytes), literals but numbers
+  // (OpInfo::numbers), grad mode, threads, settings.
   uint64_t signature = 0;
   uint64_t hash = 0;  // of the tape up to and with this op
   int threads = 1;

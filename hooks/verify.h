@@ -1,10 +1,10 @@
 // Finds out by experiment which ops give the same bytes when run again.
 //
 // Ops are verified one by one while they are recorded, each signature (op,
-// shapes, strides, types, scalars, grad mode, threads, settings) once: if every
-// op of a recipe repeats its bytes on equal inputs, so does the recipe. The
-// memory of a trial is filled before: fresh pages are zero, and an op that does
-// not write all of its outputs would seem to repeat what it found
+// shapes, strides, types, literals, grad mode, threads, settings) once: if
+// every op of a recipe repeats its bytes on equal inputs, so does the recipe.
+// The memory of a trial is filled before: fresh pages are zero, and an op that
+// does not write all of its outputs would seem to repeat what it found
 // (hooks/gaps.h).
 #ifndef EBBTIDE_HOOKS_VERIFY_H_
 #define EBBTIDE_HOOKS_VERIFY_H_

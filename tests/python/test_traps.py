@@ -194,6 +194,17 @@ def test_strict_says_what_does_not_fit_and_lets_the_script_go_on(
 
 
 @pytest.mark.parametrize("folder", ["none", str(SPILL)])
+def test_trap_numbers_change_and_steps_stay_of_one_kind(
+    zygote: Zygote, folder: str
+) -> None:
+    zygote.forced("traps.numbers_that_change")
+    done = zygote.planned("traps.numbers_that_change", folder)
+    assert done.replayed > 0
+    # Without dropout's probability of 0 the first step has other ops.
+    assert done.report["signatures"]["remembered"] <= 2
+
+
+@pytest.mark.parametrize("folder", ["none", str(SPILL)])
 def test_trap_idle_ends_where_steps_grow(zygote: Zygote, folder: str) -> None:
     budget = {"EBBTIDE_BUDGET": "9MiB", "EBBTIDE_SPILL_DIR": folder}
     done = zygote.same("traps.idle_then_awake", budget)

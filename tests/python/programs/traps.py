@@ -242,6 +242,22 @@ def idle_then_awake(t: Trial) -> None:
     t.train([w], forward, steps=24)
 
 
+def numbers_that_change(t: Trial) -> None:
+    """Every step has the ops of the one before, and other numbers in them."""
+    w = leaf(WIDTH, WIDTH)
+    x = data(2 * ROWS, WIDTH)
+
+    def forward(step: int) -> Tensor:
+        h = x @ w
+        for k in range(1, 5):
+            h = torch.add(h * (1 + step / 7 + k), h.tanh(), alpha=1 / (k + step))
+            h = nnf.leaky_relu(h.clamp(-step - k, max=step + 2), 0.01 * step)
+            h = nnf.dropout(h, step / 20) - step
+        return h.mean()
+
+    t.train([w], forward, steps=14)
+
+
 def control(t: Trial) -> None:
     """Two unmanaged runs are equal, at one thread and at two."""
     torch.manual_seed(1)
