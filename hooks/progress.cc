@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,6 +57,14 @@ class RealSink final : public ProgressSink {
     return Size{size.ws_row, size.ws_col};
   }
 
+  std::optional<Bytes> FileSize() override {
+    struct stat facts = {};
+    if (fstat(STDERR_FILENO, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+      return std::nullopt;
+    }
+    return Bytes{facts.st_size};
+  }
+
   void Write(const std::string& text) override {
     const bool is_terminal = isatty(STDERR_FILENO) != 0;
     if (is_terminal && tcgetpgrp(STDERR_FILENO) != getpgrp()) return;
@@ -102,10 +111,16 @@ void Progress::Show(double now, const ProgressFacts& facts) {
     return Draw(line);
   }
   if (every_step_) return sink_.Write(line + "\n");
+  ShowInLog(now, line);
+}
+
+void Progress::ShowInLog(double now, const std::string& line) {
+  const auto size = sink_.FileSize();
   // The first step begins the first interval.
-  if (interval_ > 0) sink_.Write(line + "\n");
-  interval_ =
-      interval_ > 0 ? std::min(2 * interval_, kLongestInLog) : kFirstInLog;
+  const bool is_first = interval_ == 0;
+  if (!is_first && size && size == file_size_) sink_.Write(line + "\n");
+  file_size_ = sink_.FileSize();
+  interval_ = is_first ? kFirstInLog : std::min(2 * interval_, kLongestInLog);
   next_ = now + interval_;
 }
 

@@ -1,5 +1,9 @@
 // How far a run has come, on its standard error: on a terminal one line that is
-// always there, in a log a line now and then.
+// always there; in a log a line now and then, where the program prints none.
+//
+// In the middle of a line of the program (a progress bar has no end of one)
+// ours would be noise. So a log is a regular file that nobody else has written
+// to since the last line was due: of a pipe that is not known.
 //
 // On a terminal the line has the last row for itself, as a progress bar of apt
 // has: the terminal is told to scroll the rows above only (DECSTBM), so what
@@ -41,6 +45,8 @@ class ProgressSink {
   virtual ~ProgressSink() = default;
   // Of the terminal now; nullopt: it is none, or not one that has rows.
   virtual std::optional<Size> TerminalSize() = 0;
+  // Of the file; nullopt: it is no regular one.
+  virtual std::optional<Bytes> FileSize() = 0;
   // Drops the text where writing it would block, or the terminal is another
   // job's at the moment.
   virtual void Write(const std::string& text) = 0;
@@ -49,8 +55,9 @@ ProgressSink& StandardError();
 
 class Progress {
  public:
-  // In a log the first line comes after half a minute, and from then on in
-  // intervals that double up to ten minutes. `every_step`: for each step.
+  // In a log the first line is due after half a minute, and from then on in
+  // intervals that double up to ten minutes. `every_step`: for each step, also
+  // between lines of others.
   explicit Progress(ProgressSink* sink, bool every_step = false);
 
   // A step is over, at that many seconds of a steady clock. One comparison,
@@ -72,12 +79,14 @@ class Progress {
 
   void Show(double now, const ProgressFacts& facts);
   void Draw(const std::string& line);
+  void ShowInLog(double now, const std::string& line);
 
   ProgressSink& sink_;
   const bool every_step_;
   const bool is_terminal_;
   double next_ = 0;
   double interval_ = 0;
+  std::optional<Bytes> file_size_;         // when a line was last due
   std::optional<ProgressSink::Size> row_;  // as it was set up
 };
 

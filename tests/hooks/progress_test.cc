@@ -18,9 +18,14 @@ using testing::StartsWith;
 class FakeSink final : public ProgressSink {
  public:
   std::optional<Size> TerminalSize() override { return size; }
-  void Write(const std::string& text) override { written.push_back(text); }
+  std::optional<Bytes> FileSize() override { return file_size; }
+  void Write(const std::string& text) override {
+    written.push_back(text);
+    if (file_size) *file_size += Bytes{static_cast<int64_t>(text.size())};
+  }
 
   std::optional<Size> size;
+  std::optional<Bytes> file_size;
   std::vector<std::string> written;
 };
 
@@ -42,6 +47,7 @@ TEST(ProgressTest, ALineSaysStepPeakTimeAndState) {
 
 TEST(ProgressTest, ALogHasALineNowAndThen) {
   FakeSink sink;
+  sink.file_size = Bytes{1234};
   Progress progress(&sink);
   std::vector<int> shown;
   for (int second = 0; second <= 3600; ++second) {
@@ -58,6 +64,31 @@ TEST(ProgressTest, ALogHasALineNowAndThen) {
   progress.OnChange(9999, Step(1));
   progress.Close();
   EXPECT_EQ(sink.written.size(), shown.size());
+}
+
+TEST(ProgressTest, ALogThatTheProgramWritesHasNoLineOfOurs) {
+  FakeSink sink;
+  sink.file_size = Bytes{0};
+  Progress progress(&sink);
+  for (int second = 0; second <= 120; ++second) {
+    *sink.file_size += Bytes{1};
+    progress.OnStep(second, Step(second));
+  }
+  EXPECT_THAT(sink.written, IsEmpty());
+  // It has nothing more to say from the interval on that begins at 210.
+  for (int second = 121; second <= 450; ++second) {
+    progress.OnStep(second, Step(second));
+  }
+  EXPECT_EQ(sink.written.size(), 1);
+}
+
+TEST(ProgressTest, APipeHasNoLineOfOurs) {
+  FakeSink sink;
+  Progress progress(&sink);
+  for (int second = 0; second <= 120; ++second) {
+    progress.OnStep(second, Step(second));
+  }
+  EXPECT_THAT(sink.written, IsEmpty());
 }
 
 TEST(ProgressTest, EveryStepWhereThatIsAskedFor) {
