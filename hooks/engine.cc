@@ -63,9 +63,12 @@ class DelegatingEngine final : public Engine {
   get_default_saved_variable_hooks() override {
     if (auto theirs = inner_.get_default_saved_variable_hooks()) return theirs;
     if (Busy::IsSet() || !Runtime::Global().WantsHooks()) return nullptr;
-    if (at::SavedTensorDefaultHooks::get_tls_state().is_tracing ||
-        torch::autograd::get_current_graph_task_id() != -1) {
+    if (at::SavedTensorDefaultHooks::get_tls_state().is_tracing) {
       return nullptr;
+    }
+    if (torch::autograd::get_current_graph_task_id() != -1) {
+      if (!Runtime::Global().ManagesGraphsOfBackward()) return nullptr;
+      return std::make_unique<SavedTensor>(SavedTensor::kInBackward);
     }
     const auto position = Runtime::Global().NextSave();
     if (!position) return nullptr;

@@ -190,6 +190,7 @@ void Runtime::BeginPair() {
   complete_ = false;
   as_planned_ = false;
   saves_ = 0;
+  backward_tape_.reset();
   foreign_saves_ = 0;
   steady_run_.reset();
   expected_ = nullptr;

@@ -103,6 +103,13 @@ class Runtime final : public TapeListener {
   // on this thread, or nullopt where PyTorch is to keep it; may begin a pair.
   std::optional<int> NextSave();
   std::shared_ptr<Tape> TapeForPack();
+  // Whether what is saved while a backward pass runs (create_graph, a reentrant
+  // checkpoint) may have hooks. Takes no lock.
+  bool ManagesGraphsOfBackward() const { return IsManaging(); }
+  // Where its bytes are held; nullptr: PyTorch keeps the tensor. What the open
+  // pair holds stays there, and all else can be offloaded but not recomputed.
+  std::pair<std::shared_ptr<Tape>, int> RememberInBackward(
+      const at::Tensor& tensor);
   int Remember(Tape* tape, const at::Tensor& tensor, int position);
   c10::Storage Fetch(const std::shared_ptr<Tape>& tape, int storage);
   void Forget(Tape* tape, int storage);
@@ -357,6 +364,9 @@ class Runtime final : public TapeListener {
   uint64_t covered_ = 0;  // hash of the tape that the report's coverage is of,
   int64_t covered_results_ = 0;  // and of the verifier, when it was found
   std::atomic<int64_t> foreign_saves_ = 0;  // since the last pair began
+  // Of what backward passes have saved since the open or last pair began,
+  // beside what that pair holds; nullptr: nothing.
+  std::shared_ptr<Tape> backward_tape_;
   // Of the open pair.
   int saves_ = 0;
   uint64_t first_sequence_ = 0;

@@ -139,6 +139,39 @@ int Runtime::Remember(Tape* tape, const at::Tensor& tensor, int position) {
   return index;
 }
 
+std::pair<std::shared_ptr<Tape>, int> Runtime::RememberInBackward(
+    const at::Tensor& tensor) {
+  const c10::Storage& bytes = tensor.storage();
+  if (!IsManaging() || !settings_.budget || bytes.nbytes() < LeastManaged() ||
+      IsCapturing()) {
+    return {};
+  }
+  std::shared_ptr<Tape> tape = tape_;
+  int index = tape == nullptr ? -1 : tape->Find(bytes);
+  // The program holds its inputs.
+  if (index >= 0 && tape->storages[index].external) return {};
+  if (index < 0) {
+    if (backward_tape_ == nullptr) {
+      backward_tape_ = std::make_shared<Tape>();
+      backward_tape_->device = device_;
+      backward_tape_->blind = true;
+      residency_.Add(backward_tape_);
+    }
+    tape = backward_tape_;
+    index = tape->Find(bytes);
+    if (index < 0) index = tape->AddUnknown(bytes);
+    tape->storages[index].packed_at = tape->storages[index].needed_at =
+        ++tape->clock;
+  }
+  TapeStorage& storage = tape->storages[index];
+  if (!storage.data) storage.data = bytes;
+  UseHere(&storage);
+  ++storage.hooks;
+  ++tape->hooks;
+  Device::Get().ledger(storage.device).Retag(bytes.data(), Kind::kSaved);
+  return {std::move(tape), index};
+}
+
 void Runtime::LogUnpack(const TapeStorage& storage) {
   const auto node = torch::autograd::get_current_node();
   if (node == nullptr) return;

@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <tuple>
+
 #include "hooks/busy.h"
 #include "hooks/device.h"
 #include "hooks/runtime.h"
@@ -59,6 +61,20 @@ void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
   const Busy busy;
   if (!tensor.is_inference()) NoteVersion(tensor);
   const bool plain = IsPlainTensor(tensor);
+  if (position_ == kInBackward) {
+    const bool is_leaf = tensor.is_leaf() && tensor.requires_grad();
+    if (plain && !is_leaf) {
+      std::tie(tape_, storage_) = Runtime::Global().RememberInBackward(tensor);
+    }
+    if (tape_ == nullptr) {
+      // A leaf is saved as the variable (kept_); of a result that its own maker
+      // saves the variable would hold its maker.
+      kept_ = is_leaf ? tensor : tensor.detach();
+    } else {
+      SetGeometry(tensor, &geometry_);
+    }
+    return;
+  }
   if (plain) tape_ = Runtime::Global().TapeForPack();
   if (tape_ == nullptr) {
     kept_ = tensor.detach();

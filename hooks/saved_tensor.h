@@ -21,7 +21,9 @@ namespace ebbtide {
 // kernels fill a saved buffer later.
 class SavedTensor final : public torch::autograd::SavedVariableHooks {
  public:
-  // `position`: among the saves of the pair.
+  // Saved while a backward pass runs, for the graph that it makes.
+  static constexpr int kInBackward = -1;
+  // `position`: among the saves of the pair, or kInBackward.
   explicit SavedTensor(int position) : position_(position) {}
   ~SavedTensor() override;
 
