@@ -173,7 +173,7 @@ def checkpointed(t: Trial) -> None:
 
 @on_device
 def second_derivative(t: Trial) -> None:
-    """A penalty on gradients, whose own graph is differentiated, and kept whole.
+    """A penalty on gradients, whose own graph is differentiated and offloaded.
 
     So the layers behind the penalty are where room can be made.
     """
