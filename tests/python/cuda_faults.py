@@ -18,7 +18,9 @@ from same import Outcome, Zygote  # noqa: E402
 
 CASE = "cuda_faults.step"
 MANAGED = {
-    "EBBTIDE_BUDGET": "6MiB",
+    # Four pages; within three a fault may leave free bytes in pieces that no request
+    # fits, by how long copies take.
+    "EBBTIDE_BUDGET": "8MiB",
     "EBBTIDE_MIN_BYTES": "16KiB",
     "EBBTIDE_HOST_BUDGET": "8MiB",
 }

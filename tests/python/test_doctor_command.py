@@ -58,18 +58,21 @@ def test_what_keeps_ebbtide_away_is_named() -> None:
 
 def test_a_python_that_does_not_answer_is_not_fit(tmp_path: Path) -> None:
     # A copy, since a python beside the program goes before one on PATH.
-    program = shutil.copy(PROGRAM, tmp_path / "ebbtide")
-    python = tmp_path / "python"
+    (tmp_path / "lib").symlink_to(PROGRAM.parent.parent / "lib")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    program = shutil.copy(PROGRAM, folder / "ebbtide")
+    python = folder / "python"
     for script, why in [
         ("exit 3", "it does not start"),
         ("echo hello", "its answer is not what was expected"),
     ]:
         python.write_text(f"#!/bin/sh\n{script}\n")
         python.chmod(0o755)
-        done = run([program, "doctor"], PATH=str(tmp_path))
+        done = run([program, "doctor"], PATH=str(folder))
         assert f"missing  python: {python}: {why} -> " in done.stdout
     python.unlink()
-    done = run([program, "doctor"], PATH=str(tmp_path))
+    done = run([program, "doctor"], PATH=str(folder))
     assert "limited  python: no python on PATH -> " in done.stdout
 
 
