@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "planner/json_reader.h"
@@ -83,8 +85,15 @@ absl::StatusOr<Input> ReadInput(const std::string& path) {
   const absl::StatusOr<std::string> text =
       *is_trace ? ProfileOf(path) : ReadFile(path);
   if (!text.ok()) return text.status();
+  const absl::Status other_kind = absl::InvalidArgumentError(absl::StrCat(
+      path,
+      ": expected a run that `ebbtide run --record` wrote, or the JSON of a "
+      "profile or a chain"));
+  const absl::string_view begin = absl::StripLeadingAsciiWhitespace(*text);
+  if (!absl::StartsWith(begin, "{")) return other_kind;
   absl::StatusOr<nlohmann::json> json = ParseJson(*text, path);
   if (!json.ok()) return json.status();
+  if (!json->contains("kind")) return other_kind;
   JsonReader reader(path);
   std::string kind;
   reader.String(*json, "kind", &kind);

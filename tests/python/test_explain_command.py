@@ -173,7 +173,10 @@ def test_a_trace_without_a_repeated_step_is_explained_as_far_as_it_goes(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "expected a JSON document"),
+        ("", "expected a run that `ebbtide run --record` wrote, or the JSON of"),
+        ("log of a run", "expected a run that `ebbtide run --record` wrote"),
+        ('{"steps":12}', "expected a run that `ebbtide run --record` wrote"),
+        ('{"kind":', "expected a JSON document"),
         ('{"kind":"chain"}', "expected this member, it is missing"),
         (
             '{"kind":"profile","version":1,"values":[],"ops":[],"stages":[],"tail":0,'
