@@ -169,7 +169,7 @@ def test_steps_that_repeat_are_served_from_planned_addresses(
         assert arena["state"] == "serving", arena
         assert arena["planned"] > 1000, arena
         # Four steps of another plan may come before it is laid out for that.
-        assert arena["elsewhere"] < arena["planned"] / 5, arena
+        assert arena["elsewhere"] < arena["planned"] / 4, arena
         # Only the last graphs of the process are others.
         assert arena["retreats"] <= 2, arena
         assert arena["height"] <= 1.01 * arena["bound"], arena
