@@ -33,7 +33,7 @@ JOBS = {
 }
 # Long enough for a plan to be settled on, and for an arena to follow it.
 STEADY = {
-    "gpt": ("--size", "small", "--batch", "48", "--steps", "72"),
+    "gpt": ("--size", "small", "--batch", "48", "--steps", "80"),
     "resnet": ("--size", "full", "--batch", "64", "--steps", "60"),
     "unet": ("--size", "full", "--steps", "56"),
     "encdec": ("--size", "full", "--steps", "44"),
@@ -169,7 +169,7 @@ def test_steps_that_repeat_are_served_from_planned_addresses(
         assert arena["state"] == "serving", arena
         assert arena["planned"] > 1000, arena
         # Four steps of another plan may come before it is laid out for that.
-        assert arena["elsewhere"] < arena["planned"] / 4, arena
+        assert arena["elsewhere"] < arena["planned"] / 5, arena
         # Only the last graphs of the process are others.
         assert arena["retreats"] <= 2, arena
         assert arena["height"] <= 1.01 * arena["bound"], arena

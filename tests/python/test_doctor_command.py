@@ -70,9 +70,11 @@ def test_a_python_that_does_not_answer_is_not_fit(tmp_path: Path) -> None:
         python.write_text(f"#!/bin/sh\n{script}\n")
         python.chmod(0o755)
         done = run([program, "doctor"], PATH=str(folder))
+        assert done.returncode == 1
         assert f"missing  python: {python}: {why} -> " in done.stdout
     python.unlink()
     done = run([program, "doctor"], PATH=str(folder))
+    assert done.returncode == 0  # C++ programs need none
     assert "limited  python: no python on PATH -> " in done.stdout
 
 
