@@ -67,7 +67,6 @@ class DelegatingEngine final : public Engine {
       return nullptr;
     }
     if (torch::autograd::get_current_graph_task_id() != -1) {
-      if (!Runtime::Global().ManagesGraphsOfBackward()) return nullptr;
       return std::make_unique<SavedTensor>(SavedTensor::kInBackward);
     }
     const auto position = Runtime::Global().NextSave();

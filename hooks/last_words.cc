@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <memory>
+#include <string>
 #include <utility>
 
 namespace ebbtide {

@@ -1,5 +1,5 @@
-// What a process leaves behind that a signal ends, though none of its exit
-// handlers run: the closing line and the report, as they were last kept.
+// The closing line and the report of a process that a signal ends without its
+// exit handlers, as they were last kept.
 #ifndef EBBTIDE_HOOKS_LAST_WORDS_H_
 #define EBBTIDE_HOOKS_LAST_WORDS_H_
 

@@ -45,7 +45,7 @@ class ProgressSink {
   virtual ~ProgressSink() = default;
   // Of the terminal now; nullopt: it is none, or not one that has rows.
   virtual std::optional<Size> TerminalSize() = 0;
-  // Of the file; nullopt: it is no regular one.
+  // Bytes of the file, or nullopt where it is no regular one.
   virtual std::optional<Bytes> FileSize() = 0;
   // Drops the text where writing it would block, or the terminal is another
   // job's at the moment.

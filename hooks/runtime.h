@@ -103,10 +103,9 @@ class Runtime final : public TapeListener {
   // on this thread, or nullopt where PyTorch is to keep it; may begin a pair.
   std::optional<int> NextSave();
   std::shared_ptr<Tape> TapeForPack();
-  // Whether what is saved while a backward pass runs (create_graph, a reentrant
-  // checkpoint) may have hooks. Takes no lock.
-  bool ManagesGraphsOfBackward() const { return IsManaging(); }
-  // Where its bytes are held; nullptr: PyTorch keeps the tensor. What the open
+  // Takes the bytes of a tensor that is saved while a backward pass runs
+  // (create_graph, a reentrant checkpoint), and returns where they are held;
+  // nullptr: PyTorch keeps the tensor. What the open
   // pair holds stays there, and all else can be offloaded but not recomputed.
   std::pair<std::shared_ptr<Tape>, int> RememberInBackward(
       const at::Tensor& tensor);
@@ -364,8 +363,8 @@ class Runtime final : public TapeListener {
   uint64_t covered_ = 0;  // hash of the tape that the report's coverage is of,
   int64_t covered_results_ = 0;  // and of the verifier, when it was found
   std::atomic<int64_t> foreign_saves_ = 0;  // since the last pair began
-  // Of what backward passes have saved since the open or last pair began,
-  // beside what that pair holds; nullptr: nothing.
+  // Storages that backward passes have saved since the open or last pair
+  // began, but those that the pair holds itself; nullptr: there are none.
   std::shared_ptr<Tape> backward_tape_;
   // Of the open pair.
   int saves_ = 0;
@@ -399,7 +398,7 @@ class Runtime final : public TapeListener {
   // The book of the plan that the open pair follows, for times of its ops.
   const SignatureBook* expected_ = nullptr;
   std::shared_ptr<const TapePlan> followed_plan_;
-  // Of the last steady or resting pair.
+  // The plan of the last steady or resting pair.
   std::shared_ptr<const SteadyPlan> steady_plan_;
   bool plans_may_spill_ = true;
   uint64_t test_plans_made_ = 0;

@@ -1,5 +1,4 @@
 // The runtime among the processes of a job: forks, ranks and their files.
-#include <algorithm>
 #include <cstdio>
 #include <new>
 #include <utility>
