@@ -168,13 +168,7 @@ void Runtime::BeginPair() {
   if (!std::exchange(has_trained_, true)) OnFirstPair();
   CloseStep();
   device_ = Device::Get().CurrentIndex();
-  const bool was_resting = state_ == State::kResting;
-  Decide();
-  // A steady pair shows too little of what is saved.
-  if ((was_resting || steady_run_ == nullptr) && MayRest(bounded) &&
-      residency_.CloseEyes()) {
-    Rest(peak, was_resting);
-  }
+  Decide(peak, bounded);
   EnableRecorder(!IsUnrecorded() && state_ != State::kIdle);
   if (state_ == State::kIdle) return;
   auto tape = std::make_shared<Tape>();

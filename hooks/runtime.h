@@ -214,7 +214,9 @@ class Runtime final : public TapeListener {
   RunReport ReportSoFar() const;
   void LogQueued();
   void Learn();
-  void Decide();
+  // `peak`: most that was alive in the last step; `bounded`: of what the budget
+  // bounds.
+  void Decide(Bytes peak, Bytes bounded);
   // Says, once per signature, that no plan can hold the budget, or why none was
   // found.
   void TellFloor(SignatureBook* book);
