@@ -61,7 +61,12 @@ absl::StatusOr<std::unique_ptr<DeviceArena>> DeviceArena::Make(
 bool DeviceArena::BeginStep(int64_t plan) {
   arena_.BeginStep(plan);
   // By then blocks that are alive when steps begin have the plan's addresses.
-  if (arena_.steps_served() == 2) NoteBeside();
+  if (arena_.steps_served() == 2) {
+    GiveBackFree(/*of_plan=*/false);
+    const Beside beside = FindBeside();
+    std::lock_guard lock(mutex_);
+    beside_ = beside;
+  }
   return arena_.IsTrying();
 }
 
@@ -70,13 +75,6 @@ DeviceArena::Beside DeviceArena::FindBeside() const {
   const DeviceBooks& books = BooksOf(parts_.device);
   return {.reserved = books.reserved() - facts.planned - facts.free,
           .alive = books.ledger().live() - facts.planned_alive};
-}
-
-void DeviceArena::NoteBeside() {
-  GiveBackFree(/*of_plan=*/false);
-  const Beside beside = FindBeside();
-  std::lock_guard lock(mutex_);
-  beside_ = beside;
 }
 
 StepArena::Facts DeviceArena::facts() const {

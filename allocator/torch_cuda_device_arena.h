@@ -150,7 +150,6 @@ class DeviceArena final : PageSystem, StreamOrder {
   absl::StatusOr<CudaEvent> EndOf(cudaStream_t stream);
   absl::Status Order(cudaStream_t before, cudaStream_t after);
   bool WaitFor(cudaStream_t stream);
-  void NoteBeside();
 
   const Parts parts_;
   DevicePages device_pages_;  // under the lock of the page arena, which calls

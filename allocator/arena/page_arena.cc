@@ -65,12 +65,10 @@ void* PageArena::AllocateAnywhere(Bytes size, int stream, By by) {
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
   const Zone own = ZoneFor(need, by);
-  void* block = AllocateByDemand(need, stream, own);
-  for (const Zone zone : {kPassing, kGradients, kLasting, kSmall}) {
-    if (block != nullptr) break;
-    if (zone != own) block = AllocateByDemand(need, stream, zone);
+  for (const Zone zone : {own, kPassing, kGradients, kLasting, kSmall}) {
+    if (void* const block = AllocateByDemand(need, stream, zone)) return block;
   }
-  return block;
+  return nullptr;
 }
 
 void* PageArena::AllocateByDemand(int64_t size, int stream, Zone zone) {
@@ -350,6 +348,11 @@ void PageArena::EndPlan() {
   ages_.OnFree(plan_pages_, 0, order_.streams() > 1);
   ended_ += plan_->counts();
   plan_.reset();
+}
+
+std::vector<int64_t> PageArena::PlanLives() const {
+  const std::lock_guard lock(mutex_);
+  return plan_ == nullptr ? std::vector<int64_t>() : plan_->lives();
 }
 
 // Addresses of a plan that ends.

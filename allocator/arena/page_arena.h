@@ -114,6 +114,8 @@ class PageArena final : PlanBacking {
   // A step begins: what is alive outlives the last one.
   void BeginStep();
   void EndPlan();
+  // PlannedArena::lives() of the plan that is served; empty where none is.
+  std::vector<int64_t> PlanLives() const;
 
   // True if the address is one of the reserved ones.
   bool Owns(const void* address) const {

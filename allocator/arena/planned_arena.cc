@@ -31,9 +31,10 @@ PlannedArena::PlannedArena(ArenaPlan plan, char* base, StreamOrder* order,
       order_(order),
       backing_(backing),
       turns_(plan_.slots().size(), Turn::kNever),
-      is_live_(plan_.slots().size()),
       live_at_(plan_.sites().size(), -1),
       is_shared_(plan_.slots().size()),
+      served_at_(plan_.slots().size()),
+      lives_(plan_.slots().size()),
       is_late_(plan_.slots().size()),
       ends_(plan_.slots().size()),
       has_outside_(plan_.slots().size()) {
@@ -46,6 +47,7 @@ PlannedArena::PlannedArena(ArenaPlan plan, char* base, StreamOrder* order,
 void PlannedArena::BeginStep() {
   SkipTo(static_cast<int>(plan_.slots().size()));
   cursor_ = 0;
+  ++steps_;
 }
 
 void PlannedArena::SkipTo(int slot) {
@@ -77,7 +79,7 @@ int PlannedArena::Match(Bytes size, int stream) const {
 bool PlannedArena::ComeUp(int index) {
   bool is_free = true;
   for (const int before : plan_.PrecedingOf(plan_.slots()[index])) {
-    if (!is_live_[before]) continue;
+    if (live_at_[plan_.slots()[before].site] != before) continue;
     MarkLate(before);
     is_free = false;
   }
@@ -166,9 +168,9 @@ void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
 void* PlannedArena::Serve(int index) {
   const ArenaPlan::Slot& slot = plan_.slots()[index];
   turns_[index] = Turn::kServed;
-  is_live_[index] = 1;
   is_shared_[index] = 0;
   live_at_[slot.site] = index;
+  served_at_[index] = Now();
   live_ += slot.end - slot.offset;
   ++counts_.planned;
   counts_.planned_bytes += Count(slot.size);
@@ -182,7 +184,7 @@ const ArenaPlan::Slot* PlannedArena::Free(void* block,
   if (site == site_at_.end()) return nullptr;
   const int index = std::exchange(live_at_[site->second], -1);
   if (index < 0) return nullptr;
-  is_live_[index] = 0;
+  lives_[index] = std::max(lives_[index], Now() + 1 - served_at_[index]);
   if (is_late_[index]) {
     is_late_[index] = 0;
     late_.erase(std::find(late_.begin(), late_.end(), index));

@@ -100,6 +100,9 @@ class PlannedArena {
   // Live blocks by offset, ascending. O(sites of the plan).
   std::vector<const ArenaPlan::Slot*> Live() const;
   Bytes live() const { return Bytes{live_}; }
+  // By slot: how many slots came up while its block was alive, its own
+  // included, at most so far; 0 where none was freed.
+  const std::vector<int64_t>& lives() const { return lives_; }
   Bytes height() const { return plan_.height(); }
   const ArenaCounts& counts() const { return counts_; }
 
@@ -117,6 +120,7 @@ class PlannedArena {
   void NoteEnd(int slot, absl::Span<const int> others);
   void ForgetEnds(int slot);
   void* Serve(int slot);
+  int64_t Now() const { return steps_ * std::ssize(turns_) + cursor_; }
 
   const ArenaPlan plan_;
   char* const base_;
@@ -124,13 +128,15 @@ class PlannedArena {
   PlanBacking* const backing_;
   absl::flat_hash_map<const void*, int> site_at_;
   int cursor_ = 0;
-  int64_t live_ = 0;             // bytes
-  std::vector<Turn> turns_;      // by slot
-  std::vector<char> is_live_;    // by slot
-  std::vector<int> live_at_;     // slot by site, or -1
-  std::vector<char> is_shared_;  // by slot: other streams used it, too
-  std::vector<char> is_late_;    // by slot
-  std::vector<int> late_;        // those
+  int64_t steps_ = 0;
+  int64_t live_ = 0;                // bytes
+  std::vector<Turn> turns_;         // by slot
+  std::vector<int> live_at_;        // slot by site, or -1
+  std::vector<char> is_shared_;     // by slot: other streams used it, too
+  std::vector<int64_t> served_at_;  // by slot
+  std::vector<int64_t> lives_;      // by slot
+  std::vector<char> is_late_;       // by slot
+  std::vector<int> late_;           // those
   // By slot: ends of the work that used it last. A slot is served behind the
   // ends of all slots that had its addresses before, so no others are kept.
   std::vector<Marks> ends_;

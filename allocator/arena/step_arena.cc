@@ -33,17 +33,16 @@ std::string Describe(const ArenaCounts& before, const ArenaCounts& now) {
                       now.skipped - before.skipped, " did not come");
 }
 
-// True if a step that repeats is not the known one. Of the same requests lives
-// are the longest that there were.
-bool IsNews(const std::vector<StepRequest>& known,
-            std::vector<StepRequest>* step) {
-  if (!AskForTheSame(known, *step)) return true;
-  bool is_news = false;
-  for (size_t i = 0; i < step->size(); ++i) {
-    is_news |= (*step)[i].life > known[i].life;
-    (*step)[i].life = std::max((*step)[i].life, known[i].life);
+// True if a block lived longer than the step has it. Its life is that long from
+// now on.
+bool LivedLonger(const std::vector<int64_t>& lives,
+                 std::vector<StepRequest>* step) {
+  bool longer = false;
+  for (size_t i = 0; i < lives.size(); ++i) {
+    longer |= lives[i] > (*step)[i].life;
+    (*step)[i].life = std::max((*step)[i].life, lives[i]);
   }
-  return is_news;
+  return longer;
 }
 
 }  // namespace
@@ -87,7 +86,7 @@ void StepArena::Judge(int64_t plan) {
     trace_.Clear();
     return Retry(/*is_retreat=*/false);
   }
-  if (IsDueAnew(wrong > 0 && is_wanted)) {
+  if (IsDueAnew(wrong > 0 && is_wanted, is_bad)) {
     pages_.EndPlan();
     return TakeOver();
   }
@@ -106,7 +105,8 @@ void StepArena::Judge(int64_t plan) {
 }
 
 // Steps are traced as long as they are not as planned.
-bool StepArena::IsDueAnew(bool is_wrong) {
+bool StepArena::IsDueAnew(bool is_wrong, bool is_bad) {
+  const auto lives = is_wrong ? pages_.PlanLives() : std::vector<int64_t>();
   std::lock_guard lock(mutex_);
   if (!is_wrong || layouts_ >= kMostLayouts) {
     if (is_traced_.exchange(false)) trace_.Clear();
@@ -115,9 +115,13 @@ bool StepArena::IsDueAnew(bool is_wrong) {
   is_traced_ = true;
   trace_.BeginStep();
   std::vector<StepRequest> step = trace_.Repeated();
-  if (step.empty() || !IsNews(step_, &step)) return false;
+  const bool repeats = !step.empty();
+  if (repeats && !AskForTheSame(step_, step)) {
+    step_ = std::move(step);
+  } else if ((is_bad && !repeats) || !LivedLonger(lives, &step_)) {
+    return false;
+  }
   ++layouts_;
-  step_ = std::move(step);
   return true;
 }
 

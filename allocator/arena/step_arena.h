@@ -108,7 +108,7 @@ class StepArena {
   void NoteMismatch(int slot, Bytes size);
   void Trace(const void* block, Bytes size, int stream);
   void Judge(int64_t plan);
-  bool IsDueAnew(bool is_wrong);
+  bool IsDueAnew(bool is_wrong, bool is_bad);
   void Record(bool is_wanted);
   void TakeOver();
   void TurnOff(std::string reason);

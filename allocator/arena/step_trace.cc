@@ -78,12 +78,8 @@ std::vector<StepRequest> StepTrace::Repeated() const {
   Step step = At(step_ - 2);
   if (!AskForTheSame(step, At(step_ - 1))) return {};
   const auto count = static_cast<int64_t>(step.size());
-  const bool has_before = step_ > 2 && AskForTheSame(At(step_ - 3), step);
-  for (size_t i = 0; i < step.size(); ++i) {
-    if (has_before) {
-      step[i].life = std::max(step[i].life, At(step_ - 3)[i].life);
-    }
-    if (step[i].life > count) step[i].life = StepRequest::kLong;
+  for (StepRequest& request : step) {
+    if (request.life > count) request.life = StepRequest::kLong;
   }
   return step;
 }

@@ -40,9 +40,7 @@ class StepTrace {
   void Clear() { *this = StepTrace(); }
 
   // The last step but one, where the last one asked for the same; empty where
-  // it did not. A life is the longest of it and of the one before, if that
-  // asked for the same, too; of one that is alive longer than a step nobody
-  // knows how long.
+  // it did not. Lives longer than a step are kLong.
   std::vector<StepRequest> Repeated() const;
 
  private:
@@ -53,7 +51,7 @@ class StepTrace {
   };
 
   // Of which the last is going on.
-  std::array<Step, 4> steps_;  // by number, modulo their count
+  std::array<Step, 3> steps_;  // by number, modulo their count
   Step& At(int64_t step) { return steps_[step % steps_.size()]; }
   const Step& At(int64_t step) const { return steps_[step % steps_.size()]; }
 
@@ -61,7 +59,7 @@ class StepTrace {
   int64_t count_ = 0;  // of requests
   absl::flat_hash_map<const void*, Place> alive_;
   // Of the first request of each step, among all.
-  std::array<int64_t, 4> begins_{};
+  std::array<int64_t, 3> begins_{};
 };
 
 // Where the blocks of a step that repeats lie. Those that may live longer than

@@ -73,6 +73,22 @@ TEST(PlannedArenaTest, EveryStepGetsTheAddressesOfThePlan) {
   EXPECT_EQ(arena.live(), Bytes{0});
 }
 
+TEST(PlannedArenaTest, LivesAreCountedInSlotsAcrossSteps) {
+  PlannedArena arena(PlanOf({At(0, 100), At(512, 200), At(1024, 300)}), kBase,
+                     nullptr);
+  void* const first = arena.Allocate(Bytes{100}, 0);
+  void* const second = arena.Allocate(Bytes{200}, 0);
+  EXPECT_TRUE(arena.Free(second));
+  EXPECT_EQ(arena.Allocate(Bytes{700}, 0), nullptr) << "is in no slot";
+  EXPECT_TRUE(arena.Free(first));
+  EXPECT_THAT(arena.lives(), ElementsAre(2, 1, 0));
+  void* const third = arena.Allocate(Bytes{300}, 0);
+  arena.BeginStep();
+  EXPECT_TRUE(arena.Free(arena.Allocate(Bytes{100}, 0)));
+  EXPECT_TRUE(arena.Free(third));
+  EXPECT_THAT(arena.lives(), ElementsAre(2, 1, 2));
+}
+
 TEST(PlannedArenaTest, WhatOutlivesItsPlanIsNotOverwritten) {
   PlannedArena arena(PlanOf({At(0, 512), At(0, 512), At(0, 512)}), kBase,
                      nullptr);

@@ -217,6 +217,30 @@ TEST_F(StepArenaTest, BlocksThatLiveLongerThanTheyDidAreLaidOutAnew) {
   EXPECT_EQ(Counts().occupied, occupied);
 }
 
+// A step that is recorded while memory is short frees a block early, and makes
+// requests that others do not make. No two steps in a row are the same then.
+TEST_F(StepArenaTest, OneStepThatIsNearlyAsPlannedShowsLongerLives) {
+  const auto step = [this](bool is_early, int others) {
+    arena_.BeginStep(/*plan=*/1);
+    void* const first = Ask(1024);
+    for (int i = 0; i < others; ++i) Free(Ask(4096));
+    if (is_early) Free(first);
+    Free(Ask(2048));
+    if (!is_early) Free(first);
+    for (int i = 0; i < 200; ++i) Free(Ask(1024));
+  };
+  while (arena_.facts().state != State::kServing) step(/*is_early=*/true, 0);
+  EXPECT_EQ(arena_.facts().height, Bytes{2048});
+  step(/*is_early=*/false, 1);
+  EXPECT_GT(Counts().occupied, 0);
+  step(/*is_early=*/false, 0);
+  EXPECT_EQ(arena_.facts().height, Bytes{1024 + 2048});
+  const int64_t occupied = Counts().occupied;
+  step(/*is_early=*/false, 1);
+  EXPECT_EQ(Counts().occupied, occupied);
+  EXPECT_EQ(arena_.facts().retreats, 0);
+}
+
 TEST_F(StepArenaTest, StepsThatTakeTurnsAreServedByDemand) {
   for (int i = 0; i < 40; ++i) {
     Step(i % 2 == 0 ? 4096 : 1024);

@@ -28,13 +28,12 @@ std::vector<int64_t> LivesOf(const StepTrace& trace) {
 
 // Asks for three blocks: one that is freed at once, one that is freed when the
 // next step's first has come, and one that stays.
-void RunStep(StepTrace* trace, int step, bool frees_at_once = true) {
+void RunStep(StepTrace* trace, int step) {
   trace->BeginStep();
   trace->OnAllocate(Block(0), Bytes{100}, 0);
-  if (frees_at_once) trace->OnFree(Block(0));
+  trace->OnFree(Block(0));
   if (step > 0) trace->OnFree(Block(step));
   trace->OnAllocate(Block(1 + step), Bytes{200}, 1);
-  if (!frees_at_once) trace->OnFree(Block(0));
   trace->OnAllocate(Block(1000 + step), Bytes{300}, 0);
 }
 
@@ -44,16 +43,6 @@ TEST(StepTraceTest, LivesAreCountedInRequestsAcrossSteps) {
   EXPECT_THAT(LivesOf(trace), IsEmpty());  // the second may not be over
   RunStep(&trace, 2);
   EXPECT_THAT(LivesOf(trace), ElementsAre(1, 3, StepRequest::kLong));
-}
-
-TEST(StepTraceTest, TheLongerLifeOfTwoStepsCounts) {
-  StepTrace trace;
-  for (int step = 0; step < 4; ++step) RunStep(&trace, step, step != 1);
-  EXPECT_EQ(LivesOf(trace)[0], 2);
-  RunStep(&trace, 4);
-  EXPECT_EQ(LivesOf(trace)[0], 2);
-  RunStep(&trace, 5);
-  EXPECT_EQ(LivesOf(trace)[0], 1);
 }
 
 TEST(StepTraceTest, AnotherSizeOrStreamIsNoRepetition) {
