@@ -96,12 +96,12 @@ absl::StatusOr<Placed> Place(const PlaceProblem& problem,
   best.least = best.bound.bytes;
   const Bytes enough = std::max(best.bound.bytes, options.enough);
   PlaceGreedily(problem, enough, &best);
-  if (best.placement.height <= enough || options.nodes == 0 ||
+  if (best.placement.height <= enough || options.nodes == 0) return best;
+  PlaceSqueaky(problem, enough, &best);
+  if (best.placement.height <= enough ||
       problem.buffers.size() > kMostSearched) {
     return best;
   }
-  PlaceSqueaky(problem, enough, &best);
-  if (best.placement.height <= enough) return best;
   SearchResult found = SearchPlacement(problem, best.placement, best.least,
                                        enough, options.nodes);
   if (found.placement.height < best.placement.height) best.by = "search";

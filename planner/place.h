@@ -22,7 +22,8 @@ namespace ebbtide {
 
 struct PlaceOptions {
   // Of the search; visits that look at much count for more. 0: the greedy
-  // orders only. Above kMostSearched buffers it is not tried.
+  // orders only. Above kMostSearched buffers there is no search behind the
+  // rounds.
   int64_t nodes = 900'000;
   // The height at which to stop looking for a lower one.
   Bytes enough{};
@@ -43,7 +44,7 @@ struct Placed {
 // InvalidArgument as CheckPlaceProblem, and where two fixed buffers lie over
 // each other. 20,000 buffers take some 0.6 s and 100,000 some 3 s on a core
 // of 2.8 GHz, more where most of them are there at once: a further order is
-// tried while those before took few comparisons.
+// tried while those before took few comparisons. The rounds take at most 0.5 s.
 absl::StatusOr<Placed> Place(const PlaceProblem& problem,
                              const PlaceOptions& options = {});
 
