@@ -23,8 +23,10 @@ PlanMargin MarginFor(const MarginFacts& facts) {
   PlanMargin margin = {.alive = least + *facts.beside,
                        .address = least + *facts.beside};
   if (facts.of_layout) {
-    margin.alive = std::min(margin.alive, *facts.of_layout + kMappedMargin);
-    margin.address = std::min(margin.address, *facts.beside + kMappedMargin);
+    const Bytes mapped =
+        std::max(kMappedMargin, Bytes{Count(facts.budget) / kMappedPart});
+    margin.alive = std::min(margin.alive, *facts.of_layout + mapped);
+    margin.address = std::min(margin.address, *facts.beside + mapped);
   }
   margin.alive = std::min(margin.alive + tightening, most);
   return margin;

@@ -27,10 +27,12 @@ struct PlanMargin {
 };
 
 // At least 1 % or 1 MiB for what the first plan's times and bytes miss, and
-// kMappedMargin once a layout was measured. Each plan that was short of memory
-// leaves twice as much more as the one before it, from a 128th of the budget
-// on, and no plan more than half.
+// kMappedMargin or a part in kMappedPart once a layout was measured: the next
+// plan's layout comes out lower or higher by that than its peak says. Each plan
+// that was short of memory leaves twice as much more as the one before it, from
+// a 128th of the budget on, and no plan more than half.
 inline constexpr Bytes kMappedMargin{2 << 20};
+inline constexpr int kMappedPart = 512;
 PlanMargin MarginFor(const MarginFacts& facts);
 
 }  // namespace ebbtide

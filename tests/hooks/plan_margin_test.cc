@@ -23,6 +23,14 @@ TEST(PlanMarginTest, MeasuredLayoutTakesThePlaceOfThePart) {
   EXPECT_EQ(margin.address, Mib(3) + kMappedMargin);
 }
 
+TEST(PlanMarginTest, LargeBudgetLeavesAPartBesideTheMeasuredLayout) {
+  const Bytes budget = Mib(16 << 10);
+  const PlanMargin margin =
+      MarginFor({.budget = budget, .beside = Mib(3), .of_layout = Mib(5)});
+  EXPECT_EQ(margin.alive, Mib(5 + 32));
+  EXPECT_EQ(margin.address, Mib(3 + 32));
+}
+
 TEST(PlanMarginTest, WastefulLayoutLeavesNoMoreThanTheFirstPlan) {
   const PlanMargin margin =
       MarginFor({.budget = kGiB, .beside = Mib(3), .of_layout = Mib(90)});
