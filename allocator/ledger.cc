@@ -161,21 +161,17 @@ void Ledger::ResetPeak() {
 void Ledger::BeginWindow() {
   ++window_;
   joined_ = 0;
-  window_peak_ = 0;
   window_peak_other_ = 0;
   Compare(live_);
 }
 
 void Ledger::Compare(int64_t live) {
-  if (live > window_peak_) RaisePeaks(live);
+  if (live > step_peak_) {
+    Raise(run_peak_, live);
+    Raise(step_peak_, live);
+  }
   const int64_t other = live - left_out_ + joined_;
   if (other > window_peak_other_) Raise(window_peak_other_, other);
-}
-
-void Ledger::RaisePeaks(int64_t live) {
-  Raise(run_peak_, live);
-  Raise(step_peak_, live);
-  Raise(window_peak_, live);
 }
 
 void Ledger::CountKind(Kind kind, int64_t change) {

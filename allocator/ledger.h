@@ -97,7 +97,6 @@ class Ledger {
   // these inside the window counts as other until it ends, freed or not: an op
   // saves its inputs before its kernel has taken its peak.
   void BeginWindow();
-  Bytes WindowPeak() const { return Bytes{window_peak_.load()}; }
   Bytes WindowPeakOther() const { return Bytes{window_peak_other_.load()}; }
 
   // Who is told of large blocks, on the thread that made the change, with the
@@ -120,7 +119,6 @@ class Ledger {
 
  private:
   void Compare(int64_t live);
-  void RaisePeaks(int64_t live);
   void CountKind(Kind kind, int64_t change);
 
   // What every allocation touches, on one cache line.
@@ -128,9 +126,8 @@ class Ledger {
   std::atomic<int64_t> budget_ = Count(kNoBudget);
   std::atomic<int64_t> left_out_ = 0;  // kSaved + kScratch
   std::atomic<int64_t> joined_ = 0;    // what became so in this window
-  // window <= step <= run: a window that is not exceeded settles all three.
-  std::atomic<int64_t> window_peak_ = 0;
   std::atomic<int64_t> window_peak_other_ = 0;
+  // step <= run: a step's peak that is not exceeded settles both.
   std::atomic<int64_t> step_peak_ = 0;
   std::atomic<int64_t> run_peak_ = 0;
 

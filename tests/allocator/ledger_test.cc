@@ -102,12 +102,10 @@ TEST(LedgerTest, AWindowSeparatesOtherBytesFromSavedOnes) {
   ledger.OnAllocate(Block(0), Bytes{1000}, Kind::kSaved);
   ledger.Take(Bytes{10});
   ledger.BeginWindow();
-  EXPECT_EQ(ledger.WindowPeak(), Bytes{1010});
   EXPECT_EQ(ledger.WindowPeakOther(), Bytes{10});
   ledger.Take(Bytes{70});  // a workspace
   ledger.OnAllocate(Block(1), Bytes{200}, Kind::kScratch);
   ledger.Give(Bytes{70});
-  EXPECT_EQ(ledger.WindowPeak(), Bytes{1280});
   EXPECT_EQ(ledger.WindowPeakOther(), Bytes{80});
   // A saved block that becomes ordinary joins the other bytes.
   ledger.Retag(Block(0), Kind::kGradient);
@@ -191,7 +189,7 @@ TEST(LedgerTest, RandomUseMatchesANaiveSum) {
     return kind == Kind::kSaved || kind == Kind::kScratch;
   };
   std::vector<Held> held(100);
-  int64_t peak = 0, window = 0, window_other = 0, gone = 0;
+  int64_t peak = 0, window_other = 0, gone = 0;
   for (int i = 0; i < 20000; ++i) {
     const int at = rng() % 100;
     const Kind kind = static_cast<Kind>(rng() % kKinds);
@@ -216,16 +214,13 @@ TEST(LedgerTest, RandomUseMatchesANaiveSum) {
       if (!left_out(each.kind) || each.joined) other += each.bytes;
     }
     peak = std::max(peak, live);
-    window = std::max(window, live);
     window_other = std::max(window_other, other);
     ASSERT_EQ(ledger.live(), Bytes{live});
     ASSERT_EQ(ledger.LiveByKind(), by_kind);
     ASSERT_EQ(ledger.RunPeak(), Bytes{peak});
-    ASSERT_EQ(ledger.WindowPeak(), Bytes{window});
     ASSERT_EQ(ledger.WindowPeakOther(), Bytes{window_other});
     if (rng() % 50 == 0) {
       ledger.BeginWindow();
-      window = live;
       window_other = gone = 0;
       for (Held& each : held) {
         each.joined = false;
