@@ -114,7 +114,7 @@ absl::StatusOr<Bytes> HeightOfPlan(const Profile& profile, const Plan& plan,
   const PlanLayout layout =
       LayoutOf(profile, plan.actions, simulation->departures);
   const auto placed =
-      Place(layout.problem, {.nodes = 1, .enough = enough - layout.stays});
+      Place(layout.problem, {.nodes = 0, .enough = enough - layout.stays});
   if (!placed.ok()) return placed.status();
   return layout.stays + placed->placement.height;
 }
