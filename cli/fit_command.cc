@@ -1,9 +1,9 @@
-// ebbtide fit [--steps N] [--device cpu|SIMULATED] -- CMD...
+// ebbtide fit [--steps N] [--no-check] [--device cpu|SIMULATED] -- CMD...
 //
 // Will it fit, and what would a budget cost? CMD trains for N steps, watched
-// and not managed (cli/watched_run.h); without --steps for six, or for as many
-// as half a minute has, at least until one repeats. The rest is the planner's,
-// and takes half a minute at most. All times are predictions, of whole steps;
+// and not managed (cli/watched_run.h); without --steps for 24, or for as many
+// as 20 seconds have. The largest step is planned for, which takes 20 seconds
+// at most. All times are predictions, of whole steps;
 // the ops that a plan repeats are taken to repeat their bytes, which a run
 // under a budget verifies. Spilling is planned at the speed that the spill
 // folder has while nothing else runs.
@@ -12,7 +12,9 @@
 // longer than the unmanaged one without spilling, and the margin that the
 // runtime leaves (1 %, at least 1 MiB), in whole MiB. Copies take cores and
 // memory bandwidth from the compute beside them, which no profile shows: a
-// recommendation does not count on them.
+// recommendation does not count on them. CMD then trains for as many steps
+// within that budget. Where one of them is above it, the budget becomes what
+// they took, up to kMostChecks times.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -36,12 +38,15 @@ namespace ebbtide {
 namespace {
 
 constexpr double kWorthIt = 1.05;
-constexpr absl::Duration kWatchTime = absl::Seconds(30);
+constexpr absl::Duration kWatchTime = absl::Seconds(20);
+constexpr absl::Duration kCheckTime = absl::Seconds(15);
+constexpr int kMostChecks = 3;
 constexpr absl::Duration kFloorTime = absl::Seconds(2);
 constexpr absl::Duration kCurveTime = absl::Seconds(8);
 
 struct Arguments {
   std::optional<int64_t> steps;
+  bool no_check = false;
   std::string device = "cpu";
   std::vector<std::string> command;
 };
@@ -136,16 +141,41 @@ absl::StatusOr<CurvePoint> Recommend(const Profile& profile, Time unmanaged,
   return best;
 }
 
-void PrintRecommendation(Time unmanaged, const CurvePoint& best) {
+void PrintRecommendation(Bytes budget, Time unmanaged, const CurvePoint& best) {
   std::printf(
       "\nrecommended: --budget %dMiB, %.1f ms a step (%+.1f %%)\n"
       "  the least budget that recomputing alone holds at no more than %+.0f "
       "%%, and 1 %% of margin\n",
-      static_cast<int>(Count(AsBudget(best.budget)) >> 20), best.time / 1e6,
+      static_cast<int>(Count(budget) >> 20), best.time / 1e6,
       100 * (best.time / unmanaged - 1), 100 * (kWorthIt - 1));
 }
 
-absl::Status Answer(WatchedRun run, const std::string& name) {
+// Checks the recommended budget, and prints the last one that was checked.
+absl::Status Check(const std::vector<std::string>& command,
+                   const WatchLimits& limits, Bytes budget, Time unmanaged,
+                   const CurvePoint& best) {
+  std::string notes;
+  for (int checks = 1;; ++checks) {
+    const auto run = CheckRun(command, budget, limits);
+    if (absl::IsCancelled(run.status())) return run.status();
+    if (!run.ok()) {
+      absl::StrAppend(&notes, "  not checked: ", run.status().message(), "\n");
+      break;
+    }
+    const std::string seen =
+        absl::StrCat(run->over, " of ", run->steps, " steps were over ",
+                     FormatSize(budget), ", peak ", FormatSize(run->peak));
+    absl::StrAppend(&notes, "  checked: ", seen, "\n");
+    if (run->over == 0 || checks == kMostChecks) break;
+    budget = AsBudget(std::max(run->peak, budget));
+  }
+  PrintRecommendation(budget, unmanaged, best);
+  std::printf("%s", notes.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Answer(WatchedRun run, const Arguments& arguments,
+                    const std::string& name) {
   Profile& profile = run.profile;
   const Time unmanaged = UnmanagedTime(profile) + profile.tail_time;
   std::printf(
@@ -178,8 +208,13 @@ absl::Status Answer(WatchedRun run, const std::string& name) {
   PrintCurve(unmanaged, *keeping, spilling);
   const auto best = Recommend(profile, unmanaged, *keeping);
   if (!best.ok()) return best.status();
-  PrintRecommendation(unmanaged, *best);
-  return absl::OkStatus();
+  const Bytes budget = AsBudget(best->budget);
+  if (arguments.no_check) {
+    PrintRecommendation(budget, unmanaged, *best);
+    return absl::OkStatus();
+  }
+  return Check(arguments.command, {.steps = run.steps, .time = kCheckTime},
+               budget, unmanaged, *best);
 }
 
 Exit Run(const Arguments& arguments) {
@@ -196,7 +231,7 @@ Exit Run(const Arguments& arguments) {
   auto run = WatchRun(arguments.command, limits);
   if (!run.ok()) return ExitFor(run.status());
   const std::string name = absl::StrJoin(arguments.command, " ");
-  const absl::Status answered = Answer(*std::move(run), name);
+  const absl::Status answered = Answer(*std::move(run), arguments, name);
   if (answered.ok()) return Exit::kDone;
   return ExitFor(absl::Status(answered.code(),
                               absl::StrCat(name, ": ", answered.message())));
@@ -210,8 +245,10 @@ void AddFitCommand(CLI::App& app, Exit* exit) {
   auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("--steps", arguments->steps,
-                   "Steps to watch before CMD is stopped; default 6")
+                   "Steps to watch before CMD is stopped; default 24")
       ->check(CLI::Range(int64_t{3}, int64_t{1000000}));
+  command->add_flag("--no-check", arguments->no_check,
+                    "Do not run CMD within the recommended budget");
   command->add_option("--device", arguments->device, "cpu")
       ->type_name("cpu|SIMULATED");
   AddProgram(*command, &arguments->command);

@@ -5,12 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <utility>
-#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "cli/input.h"
 #include "cli/launch.h"
+#include "nlohmann/json.hpp"
 #include "profiler/trace_visitor.h"
 
 namespace ebbtide {
@@ -28,9 +29,12 @@ namespace fs = std::filesystem;
 
 constexpr absl::Duration kLook = absl::Milliseconds(200);
 constexpr absl::Duration kPatience = absl::Seconds(5);
-// A program whose steps never repeat is given up after this many times the
-// steps that were asked for.
+// A program without a profile is given up after this many times the steps that
+// were asked for.
 constexpr int kTries = 4;
+// A profile of a step this part smaller than the largest is of the same kind,
+// and a later one has better times.
+constexpr int kAlikePart = 64;
 
 volatile std::sig_atomic_t g_signal = 0;
 
@@ -145,11 +149,11 @@ class Group {
 struct Progress final : TraceVisitor {
   void OnStepEnd(const StepRecord& /*step*/) override { ++steps; }
   void OnText(TraceText text) override {
-    has_profile = has_profile || text.kind == TextKind::kProfile;
+    if (text.kind == TextKind::kProfile) profiles.push_back(text.text);
   }
 
   int64_t steps = 0;
-  bool has_profile = false;
+  std::vector<std::string> profiles;
 };
 
 Progress ProgressOf(const std::string& path) {
@@ -158,22 +162,47 @@ Progress ProgressOf(const std::string& path) {
   return progress;
 }
 
-// Until enough has been seen, or the program ends.
-void Follow(const std::string& trace, const WatchLimits& limits, Group* group) {
-  const absl::Time last = absl::Now() + limits.time;
-  while (g_signal == 0 && group->IsRunning()) {
-    absl::SleepFor(kLook);
-    const Progress progress = ProgressOf(trace);
-    const bool over =
-        progress.has_profile
-            ? progress.steps >= limits.steps || absl::Now() >= last
-            : progress.steps >= kTries * limits.steps;
-    // The profile is written just after the end of a step.
-    if (over) {
+// How the program ended by itself; empty where it was stopped, as enough had
+// been seen.
+absl::StatusOr<std::string> Follow(const std::vector<std::string>& command,
+                                   const std::string& trace, bool for_profile,
+                                   const WatchLimits& limits) {
+  const NotedSignals signals;
+  const absl::StatusOr<pid_t> child = Spawn(command);
+  if (!child.ok()) return child.status();
+  std::string ended;
+  {
+    Group group(*child);
+    const absl::Time last = absl::Now() + limits.time;
+    bool is_enough = false;
+    while (g_signal == 0 && group.IsRunning() && !is_enough) {
       absl::SleepFor(kLook);
-      return;
+      const Progress progress = ProgressOf(trace);
+      is_enough = for_profile && progress.profiles.empty()
+                      ? progress.steps >= kTries * limits.steps
+                      : progress.steps >= limits.steps || absl::Now() >= last;
     }
+    // The profile is written just after the end of a step.
+    if (is_enough) absl::SleepFor(kLook);
+    if (!group.IsRunning()) ended = group.HowItEnded();
   }
+  if (g_signal != 0) return absl::CancelledError("fit: interrupted");
+  return ended;
+}
+
+absl::StatusOr<Profile> LargestOf(const std::vector<std::string>& profiles,
+                                  const std::string& trace) {
+  Profile largest;
+  int64_t most = -1;
+  for (const std::string& text : profiles) {
+    auto profile = ProfileFromJson(text, trace);
+    if (!profile.ok()) return profile.status();
+    const int64_t peak = Count(UnmanagedPeak(*profile));
+    if (peak < most - most / kAlikePart) continue;
+    most = std::max(most, peak);
+    largest = *std::move(profile);
+  }
+  return largest;
 }
 
 }  // namespace
@@ -189,29 +218,47 @@ absl::StatusOr<WatchedRun> WatchRun(const std::vector<std::string>& command,
   absl::Status ready = PutInEnvironment({{"EBBTIDE_RECORD", trace}});
   if (!ready.ok()) return ready;
 
-  const NotedSignals signals;
-  const absl::StatusOr<pid_t> child = Spawn(command);
-  if (!child.ok()) return child.status();
-  WatchedRun run;
-  {
-    Group group(*child);
-    Follow(trace, limits, &group);
-    if (!group.IsRunning()) run.ended = group.HowItEnded();
-  }
-  if (g_signal != 0) return absl::CancelledError("fit: interrupted");
+  const auto ended = Follow(command, trace, /*for_profile=*/true, limits);
+  if (!ended.ok()) return ended.status();
   const Progress progress = ProgressOf(trace);
+  WatchedRun run;
   run.steps = progress.steps;
-  if (!progress.has_profile) {
+  run.ended = *ended;
+  if (progress.profiles.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         absl::StrJoin(command, " "), ": ",
-        run.ended.empty() ? "no step was like the one before it" : run.ended,
-        " after ", run.steps,
-        " steps; expected a program that trains, the same step several times"));
+        run.ended.empty() ? "no step was complete" : run.ended, " after ",
+        run.steps, " steps; expected a program that trains for several steps"));
   }
-  absl::StatusOr<Input> input = ReadInput(trace);
-  if (!input.ok()) return input.status();
-  run.profile = std::get<Profile>(*std::move(input));
+  auto profile = LargestOf(progress.profiles, trace);
+  if (!profile.ok()) return profile.status();
+  run.profile = *std::move(profile);
   return run;
+}
+
+absl::StatusOr<CheckedRun> CheckRun(const std::vector<std::string>& command,
+                                    Bytes budget, const WatchLimits& limits) {
+  absl::StatusOr<std::string> made = TemporaryFolder::Make();
+  if (!made.ok()) return made.status();
+  const TemporaryFolder folder(*std::move(made));
+  const std::string trace = folder.path() + "/run.ebbtide";
+  const std::string report = folder.path() + "/report.json";
+  absl::Status ready =
+      PutInEnvironment({{"EBBTIDE_RECORD", trace},
+                        {"EBBTIDE_REPORT", report},
+                        {"EBBTIDE_BUDGET", absl::StrCat(Count(budget), "B")}});
+  if (!ready.ok()) return ready;
+  const auto ended = Follow(command, trace, /*for_profile=*/false, limits);
+  if (!ended.ok()) return ended.status();
+  const auto text = ReadFile(report);
+  const auto json = nlohmann::json::parse(text.ok() ? *text : "", nullptr,
+                                          /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::FailedPreconditionError("the program left no report");
+  }
+  return CheckedRun{.steps = json.value("steps", int64_t{0}),
+                    .over = json.value("over_budget_steps", int64_t{0}),
+                    .peak = Bytes{json.value("peak", int64_t{0})}};
 }
 
 }  // namespace ebbtide

@@ -1,5 +1,5 @@
-// Runs a program for a few training steps, watched and not managed, to learn
-// what one of its steps is like.
+// Runs a program for a few training steps: watched and not managed, to learn
+// what its largest step is like, or within a budget, to see that it holds.
 #ifndef EBBTIDE_CLI_WATCHED_RUN_H_
 #define EBBTIDE_CLI_WATCHED_RUN_H_
 
@@ -10,31 +10,44 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "planner/profile.h"
+#include "planner/units.h"
 
 namespace ebbtide {
 
 struct WatchedRun {
-  Profile profile;    // without lanes: an unmanaged run copies nothing
+  // The largest step seen, without lanes: an unmanaged run copies nothing.
+  Profile profile;
   int64_t steps = 0;  // that were seen whole
   std::string ended;  // how the program ended by itself; empty: it was stopped
 };
 
 struct WatchLimits {
-  int64_t steps = 6;
+  int64_t steps = 24;
   absl::Duration time = absl::InfiniteDuration();
 };
 
 // Starts `command` in a process group of its own, its standard input empty, its
-// standard output on ours for errors. Once a step was like the one before, and
+// standard output on ours for errors. Once there is a profile of a step, and
 // one of the limits is reached, the group is stopped (SIGTERM, after five
 // seconds SIGKILL). A program that ends by itself before is fine if it got as
-// far as a repeated step. SIGINT and SIGTERM to us stop it too.
+// far as a second step. SIGINT and SIGTERM to us stop it too.
 //
 // Errors (InvalidArgument, naming the command): it does not start, ends without
-// a repeated step, or goes on for four times as many steps as the limit without
-// one; Cancelled: by a signal.
+// a second step, or goes on for four times as many steps as the limit without a
+// profile; Cancelled: by a signal.
 absl::StatusOr<WatchedRun> WatchRun(const std::vector<std::string>& command,
                                     const WatchLimits& limits);
+
+struct CheckedRun {
+  int64_t steps = 0;
+  int64_t over = 0;  // of them, above the budget
+  Bytes peak{};
+};
+
+// The same within a budget, which has to be whole bytes. FailedPrecondition
+// where the program leaves no report behind.
+absl::StatusOr<CheckedRun> CheckRun(const std::vector<std::string>& command,
+                                    Bytes budget, const WatchLimits& limits);
 
 }  // namespace ebbtide
 

@@ -413,6 +413,7 @@ class Runtime final : public TapeListener {
   bool grew_ = false;     // what the last step reserved, over all before
   Bytes highest_peak_{};
   std::shared_ptr<const Profile> last_profile_;
+  Bytes profiled_peak_{};             // of the largest step that has a profile
   std::optional<Progress> progress_;  // nullopt: none is shown
   Bytes waste_{};  // of its peak, what the allocator had beyond what was alive
   std::string floor_;      // what was last said of it,

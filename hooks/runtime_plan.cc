@@ -66,8 +66,16 @@ void Runtime::Learn() {
     // last before the recorder rests.
     constexpr int kApart = 4;
     const int before_rest = book.steady_after - 1;
-    if (streak_ > 1 && ++book.repeats == book.profile_due) {
+    const bool is_due = streak_ > 1 && ++book.repeats == book.profile_due;
+    // Steps may never repeat: the largest so far has a profile, too.
+    const Bytes peak = report_.steps.last().peak;
+    const bool is_largest =
+        pairs_ > 1 && Count(peak) / 65 * 64 > Count(profiled_peak_);
+    if (is_due || is_largest) {
       TakeProfile(book);
+      profiled_peak_ = std::max(profiled_peak_, peak);
+    }
+    if (is_due) {
       const int due = book.profile_due * kApart;
       book.profile_due =
           book.repeats < before_rest ? std::min(due, before_rest) : due;
