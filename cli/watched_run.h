@@ -44,8 +44,8 @@ struct CheckedRun {
   Bytes peak{};
 };
 
-// The same within a budget, which has to be whole bytes. FailedPrecondition
-// where the program leaves no report behind.
+// CheckRun runs `command` as WatchRun does, within `budget`, and counts the
+// steps above it. FailedPrecondition where the program leaves no report behind.
 absl::StatusOr<CheckedRun> CheckRun(const std::vector<std::string>& command,
                                     Bytes budget, const WatchLimits& limits);
 
