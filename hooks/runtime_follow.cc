@@ -53,7 +53,6 @@ void Runtime::FreeWhatIsDue() {
 }
 
 void Runtime::SpillWhatIsDue(int position) {
-  FreeWhatIsDue();
   const HostTier::Burst burst = residency_.BeginBurst();
   while (steady_run_->IsSpillDue(position)) {
     const auto& [save, storage, until] = steady_run_->NextSpill();
@@ -62,6 +61,7 @@ void Runtime::SpillWhatIsDue(int position) {
       tape_->storages[storage].returns = true;
     }
   }
+  FreeWhatIsDue();
 }
 
 void Runtime::RestoreWhatIsDue(const void* node) {

@@ -59,7 +59,7 @@ std::optional<int> Runtime::NextSave() {
     tape_->saves.push_back({.sequence = sequence});
     return position;
   }
-  if (steady_run_->IsSpillDue(position)) SpillWhatIsDue(position);
+  if (steady_run_->Reach(position)) SpillWhatIsDue(position);
   if (steady_run_->IsNative(position, sequence)) return std::nullopt;
   return position;
 }

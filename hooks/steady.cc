@@ -58,6 +58,17 @@ std::vector<int> CountInstants(const std::vector<SaveMark>& saves,
   return counts;
 }
 
+// The last instant of a pair in the steady state that is no later than
+// `instant` of the profile. A pair comes to its next save within the next op,
+// whose output is there by then, or behind it. Bytes that left so late would be
+// beside that output, where the plan has them gone.
+int LastBy(const std::vector<int>& counts, int ops, int instant) {
+  const bool is_seen = instant >= ops &&
+                       instant + 1 < static_cast<int>(counts.size()) &&
+                       counts[instant] < counts[instant + 1];
+  return is_seen ? counts[instant] : std::max(counts[instant] - 1, 0);
+}
+
 // As in SteadyPlan. An instant of the profile has come by its count, and began
 // after the one before.
 std::vector<Bytes> RoomByInstant(const std::vector<int>& counts,
@@ -101,6 +112,8 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
   const std::vector<int> counts =
       CountInstants(steady->saves, numbers, measured);
   steady->room = RoomByInstant(counts, simulation);
+  const int saves_made = steady->saves.size();
+  steady->has_spills.resize(saves_made);
   auto departure = simulation.departures.begin();
   const int ops = measured.profile.ops.size();
   int op = -1;
@@ -116,14 +129,18 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
         steady->restores.push_back(std::exchange(due, {}));
         break;
       case Action::Do::kOffload: {
-        const int until = counts[*departure++];
+        int until = LastBy(counts, ops, *departure++);
         const Value& value = measured.profile.values[action.index];
         const int save =
             FirstSaveBehind(steady->saves, std::max(op, value.released));
         const auto number = numbers.find(measured.storages[action.index]);
         // What nothing is saved after goes on demand.
         if (save < 0 || number == numbers.end()) break;
+        until = std::max(until, save);
         steady->spills.push_back({save, number->second, until});
+        for (const int at : {save, until}) {
+          if (at < saves_made) steady->has_spills[at] = true;
+        }
         break;
       }
       case Action::Do::kRestore: {
@@ -167,7 +184,6 @@ absl::Span<const int> SteadyRun::RestoresDue(const void* node) {
 }
 
 bool SteadyRun::IsNative(int position, uint64_t sequence) {
-  instant_ = position;
   if (position >= static_cast<int>(plan_->saves.size()) ||
       plan_->saves[position].sequence != sequence) {
     diverged_ = true;

@@ -36,6 +36,8 @@ struct SteadyPlan {
     int until = 0;        // when its bytes leave, of SteadyRun::instant
   };
   std::vector<Spill> spills;  // by before_save
+  // By position of a save: a spill begins or ends there.
+  std::vector<bool> has_spills;
   // From each instant to the next, below the plan's peak.
   std::vector<Bytes> room;
   // Storages to be brought back, by the stage before which that begins: of the
@@ -63,6 +65,12 @@ class SteadyRun {
   explicit SteadyRun(std::shared_ptr<const SteadyPlan> plan)
       : plan_(std::move(plan)) {}
 
+  // Comes to the save at `position`. True if a spill begins or ends there.
+  bool Reach(int position) {
+    instant_ = position;
+    return position < static_cast<int>(plan_->has_spills.size()) &&
+           plan_->has_spills[position];
+  }
   // Whether PyTorch is to keep what is saved at `position`.
   bool IsNative(int position, uint64_t sequence);
   // The save at `position` became storage `storage` of the pair's tape.
