@@ -17,7 +17,11 @@ class Layouter {
       : profile_(profile),
         actions_(actions),
         departures_(departures),
-        since_(profile.values.size(), -1) {}
+        since_(profile.values.size(), -1) {
+    for (const Value& v : profile.values) {
+      largest_ = std::max(largest_, v.bytes);
+    }
+  }
 
   PlanLayout Run() {
     FindInstants();
@@ -25,7 +29,7 @@ class Layouter {
     for (int at = 0; at < static_cast<int>(actions_.size()); ++at) Do(at);
     const int end = static_cast<int>(actions_.size());
     for (int v = 0; v < static_cast<int>(since_.size()); ++v) End(v, end + 1);
-    Add(profile_.tail - result_.stays, end, end + 1);
+    AddOther(profile_.tail, end);
     return std::move(result_);
   }
 
@@ -83,12 +87,23 @@ class Layouter {
                            : static_cast<int>(actions_.size()) + 1;
       End(index, std::max(gone, at));
     }
-    Add(OtherOf(at) - result_.stays, at, at + 1);
+    AddOther(OtherOf(at), at);
   }
 
   void End(int value, int at) {
     const int since = std::exchange(since_[value], -1);
     if (since >= 0) Add(profile_.values[value].bytes, since, at);
+  }
+
+  // Bytes that are no value of the planner's are several blocks. How many is
+  // not in the profile: none is taken to be larger than the largest value.
+  void AddOther(Bytes other, int64_t at) {
+    constexpr int kMost = 16;
+    other -= result_.stays;
+    const Bytes block = std::max(largest_, Bytes{Count(other) / kMost + 1});
+    for (; other > Bytes{0}; other -= block) {
+      Add(std::min(block, other), at, at + 1);
+    }
   }
 
   void Add(Bytes size, int64_t begin, int64_t end) {
@@ -104,6 +119,7 @@ class Layouter {
   std::vector<int> instants_;  // by action
   std::vector<int> begins_;    // by instant: its first action
   size_t offloads_ = 0;
+  Bytes largest_{};  // value
   PlanLayout result_;
 };
 
@@ -114,7 +130,7 @@ absl::StatusOr<Bytes> HeightOfPlan(const Profile& profile, const Plan& plan,
   const PlanLayout layout =
       LayoutOf(profile, plan.actions, simulation->departures);
   const auto placed =
-      Place(layout.problem, {.nodes = 0, .enough = enough - layout.stays});
+      Place(layout.problem, {.nodes = 1, .enough = enough - layout.stays});
   if (!placed.ok()) return placed.status();
   return layout.stays + placed->placement.height;
 }

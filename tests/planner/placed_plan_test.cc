@@ -37,6 +37,22 @@ TEST(PlacedPlanTest, AValueIsThereFromItsOpToItsFree) {
                                   ElementsAre(4, 0, 8)));
 }
 
+// A stage takes 20 bytes beside values of at most 8: nobody asks for 20 at
+// once.
+TEST(PlacedPlanTest, OtherBytesAreBlocksNoLargerThanTheLargestValue) {
+  Profile p = ThreeOps();
+  p.stages[1].during = Bytes{20};
+  const PlanLayout layout = LayoutOf(p, kKeep, {});
+  std::vector<std::vector<int64_t>> others;
+  for (const Buffer& buffer : layout.problem.buffers) {
+    if (buffer.live.begin[0] == 5 && buffer.live.end[0] == 6) {
+      others.push_back(Numbers(buffer));
+    }
+  }
+  EXPECT_THAT(others, ElementsAre(ElementsAre(8, 5, 6), ElementsAre(8, 5, 6),
+                                  ElementsAre(4, 5, 6)));
+}
+
 // The simulator counts bytes in its own way.
 TEST(PlacedPlanTest, AsManyBytesAreAliveAtOnceAsTheSimulatorSays) {
   int offloading = 0;
@@ -63,8 +79,8 @@ TEST(PlacedPlanTest, AsManyBytesAreAliveAtOnceAsTheSimulatorSays) {
 
 // Found among random ones: its first plan takes more addresses than bytes.
 TEST(PlacedPlanTest, WhatAPlacementIsTooHighGoesBackToTheSolver) {
-  const Profile p = RandomProfile(1231, 6 + 1231 % 14);
-  const Bytes budget{55};
+  const Profile p = RandomProfile(528, 6 + 528 % 14);
+  const Bytes budget{50};
   const PlanOptions options = {.budget = budget, .evaluations = 300};
   std::vector<Bytes> asked;
   std::vector<Bytes> heights;
@@ -75,7 +91,8 @@ TEST(PlacedPlanTest, WhatAPlacementIsTooHighGoesBackToTheSolver) {
     const auto simulation = Simulate(profile, plan->actions, kPlenty);
     const PlanLayout layout =
         LayoutOf(profile, plan->actions, simulation->departures);
-    const auto placed = Place(layout.problem, {.nodes = 0});
+    const auto placed =
+        Place(layout.problem, {.nodes = 1, .enough = budget - layout.stays});
     EXPECT_TRUE(ValidatePlacement(layout.problem, placed->placement).ok());
     heights.push_back(layout.stays + placed->placement.height);
     EXPECT_LE(plan->peak, budget);
