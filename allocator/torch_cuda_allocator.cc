@@ -298,7 +298,8 @@ std::optional<Bytes> CudaAllocator::WasteBeside(DeviceIndex device) {
   const DeviceArena* const arena = ArenaAt(device);
   if (arena == nullptr) return std::nullopt;
   const auto [reserved, alive] = arena->FindBeside();
-  return std::max(reserved - alive, Bytes{});
+  return std::max(reserved - alive, Bytes{}) + arena->page() +
+         Bytes{Count(BudgetOf(device)) % Count(arena->page())};
 }
 
 bool CudaAllocator::KeepUntil(const void* block,

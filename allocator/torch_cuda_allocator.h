@@ -81,8 +81,9 @@ class CudaAllocator {
   // nullopt where the device has no arena.
   static std::optional<StepArena::Facts> ArenaOf(c10::DeviceIndex device);
 
-  // Reserved bytes beside planned addresses that nothing alive uses and no
-  // other request can have. nullopt as above.
+  // Bytes of the budget beside planned addresses that nothing alive uses and no
+  // other request can have: what is below a page, parts of pages, and a page
+  // that the planned addresses end in. nullopt as above.
   static std::optional<Bytes> WasteBeside(c10::DeviceIndex device);
 
   static bool HasArena(c10::DeviceIndex device);

@@ -68,6 +68,7 @@ class DeviceArena final : PageSystem, StreamOrder {
     Bytes alive{};
   };
   Beside FindBeside() const;
+  Bytes page() const override { return device_pages_.page(); }
 
   // As StepArena's. True where a plan may come to be served, and none is yet.
   bool BeginStep(int64_t plan);
@@ -130,7 +131,6 @@ class DeviceArena final : PageSystem, StreamOrder {
 
   DeviceArena(const Parts& parts, DevicePages pages);
 
-  Bytes page() const override { return device_pages_.page(); }
   absl::StatusOr<char*> Reserve(Bytes size) override;
   int64_t Room() const override;
   absl::StatusOr<uint64_t> Create() override;
