@@ -17,8 +17,12 @@ CORE = "libebbtide_cuda.so"
 # Each budget is less than the program reserves without one: 254 MiB with 24 layers.
 RECOMPUTED = {"EBBTIDE_BUDGET": "cuda=80MiB", "EBBTIDE_SPILL_DIR": "none"}
 DEEP = {"LAYERS": "24"}
-DEEP_COPIED = DEEP | {"EBBTIDE_BUDGET": "cuda=190MiB"}
-DEEP_RECOMPUTED = DEEP_COPIED | {"EBBTIDE_SPILL_DIR": "none"}
+# Its plan recomputes nothing.
+DEEP_COPIED = DEEP | {"EBBTIDE_BUDGET": "cuda=192MiB"}
+DEEP_RECOMPUTED = DEEP | {
+    "EBBTIDE_BUDGET": "cuda=190MiB",
+    "EBBTIDE_SPILL_DIR": "none",
+}
 
 
 @dataclasses.dataclass
@@ -119,7 +123,7 @@ def test_a_step_that_copies_makes_hardly_more_calls_than_an_unmanaged_one(
     Which copies a plan has follows from times; what each of them takes does not.
     """
     steady, plain = told(**DEEP_COPIED).calls["steady"], deep.calls["unmanaged"]
-    most, made = GOLDEN_CALLS["a copy within 190 MiB, at most"], ours(steady)
+    most, made = GOLDEN_CALLS["a copy within 192 MiB, at most"], ours(steady)
     copies = made["cudaMemcpyAsync"]
     assert made.keys() == most.keys()
     assert all(made[name] <= most[name] * copies for name in made), made
