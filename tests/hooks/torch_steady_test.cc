@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <vector>
 
 #include "planner/simulate.h"
@@ -20,25 +21,28 @@ std::vector<SaveMark> Saves() {
           {.storage = 2, .op = 2}};
 }
 
-// `a` is offloaded behind b, which the script reads it for, and leaves by the
-// instant `departure`.
-SteadyPlan PlanThatOffloadsA(int departure) {
+// Op `last` is the last to read `a`, which is offloaded behind it and leaves by
+// the instant `departure`.
+SteadyPlan PlanThatOffloadsA(int last, int departure) {
   using Do = Action::Do;
-  const std::vector<Action> actions = {
-      {Do::kForward, 0},  {Do::kForward, 1},  {Do::kOffload, 0},
-      {Do::kForward, 2},  {Do::kBackward, 0}, {Do::kFree, 2},
-      {Do::kRestore, 0},  {Do::kBackward, 1}, {Do::kFree, 1},
-      {Do::kBackward, 2}, {Do::kFree, 0}};
+  Profile profile = ThreeOps();
+  profile.values[0].released = last;
+  std::vector<Action> actions = {{Do::kForward, 0},  {Do::kForward, 1},
+                                 {Do::kForward, 2},  {Do::kBackward, 0},
+                                 {Do::kFree, 2},     {Do::kRestore, 0},
+                                 {Do::kBackward, 1}, {Do::kFree, 1},
+                                 {Do::kBackward, 2}, {Do::kFree, 0}};
+  actions.insert(actions.begin() + last + 1, {Do::kOffload, 0});
   const Simulation simulation = {.curve = std::vector<Bytes>(7),
                                  .departures = {departure}};
-  return *MakeSteadyPlan(Saves(), {ThreeOps(), {0, 1, 2}}, {.actions = actions},
+  return *MakeSteadyPlan(Saves(), {profile, {0, 1, 2}}, {.actions = actions},
                          simulation);
 }
 
 // Instants are three ops, three stages and the tail; in the steady state three
 // saves and three stages.
 TEST(SteadyPlanTest, OffloadBeginsAtTheSaveBehindTheLastRead) {
-  const SteadyPlan plan = PlanThatOffloadsA(/*departure=*/5);
+  const SteadyPlan plan = PlanThatOffloadsA(/*last=*/1, /*departure=*/5);
   ASSERT_THAT(plan.spills, testing::SizeIs(1));
   EXPECT_EQ(plan.spills[0].before_save, 2);
   EXPECT_EQ(plan.spills[0].storage, 0);
@@ -46,20 +50,33 @@ TEST(SteadyPlanTest, OffloadBeginsAtTheSaveBehindTheLastRead) {
 }
 
 TEST(SteadyPlanTest, BytesThatLeaveBeforeAStageThatAsksAreGoneByThen) {
-  EXPECT_EQ(PlanThatOffloadsA(/*departure=*/3).spills[0].until, 3);
-  EXPECT_EQ(PlanThatOffloadsA(/*departure=*/4).spills[0].until, 4);
+  for (const int stage : {3, 4}) {
+    EXPECT_EQ(PlanThatOffloadsA(/*last=*/1, stage).spills[0].until, stage);
+  }
 }
 
 // The save of an op's output is made when the output is there: what is to leave
-// before the op has to be gone by the save before that one.
+// before op 2 has to be gone by the save of op 1.
 TEST(SteadyPlanTest, BytesThatLeaveBeforeAnOpAreGoneBeforeItsOutputIsThere) {
-  const SteadyPlan plan = PlanThatOffloadsA(/*departure=*/2);
-  EXPECT_EQ(plan.spills[0].until, 2) << "not before it begins";
-  SteadyRun run(std::make_shared<const SteadyPlan>(plan));
+  const SteadyPlan plan = PlanThatOffloadsA(/*last=*/0, /*departure=*/2);
+  EXPECT_EQ(plan.spills[0].before_save, 1);
+  EXPECT_EQ(plan.spills[0].until, 1);
+}
+
+TEST(SteadyPlanTest, BytesLeaveNoEarlierThanTheirOffloadBegins) {
+  EXPECT_EQ(PlanThatOffloadsA(/*last=*/1, /*departure=*/2).spills[0].until, 2);
+}
+
+TEST(SteadyRunTest, SaysAtWhichSavesAnOffloadBeginsOrEnds) {
+  const auto plan = std::make_shared<SteadyPlan>(
+      PlanThatOffloadsA(/*last=*/0, /*departure=*/2));
+  plan->has_spills[2] = true;  // where another would end
+  SteadyRun run(plan);
   EXPECT_FALSE(run.Reach(0));
-  EXPECT_FALSE(run.Reach(1));
+  EXPECT_TRUE(run.Reach(1));
+  EXPECT_EQ(run.instant(), 1);
   EXPECT_TRUE(run.Reach(2));
-  EXPECT_EQ(run.instant(), 2);
+  EXPECT_FALSE(run.Reach(3)) << "a save more than planned";
 }
 
 }  // namespace
