@@ -58,14 +58,19 @@ std::vector<int> CountInstants(const std::vector<SaveMark>& saves,
   return counts;
 }
 
+// True if a pair in the steady state sees when stage `instant` of the profile
+// begins: the stage asks for a storage that it knows.
+bool IsSeen(const std::vector<int>& counts, int instant) {
+  return instant + 1 < static_cast<int>(counts.size()) &&
+         counts[instant] < counts[instant + 1];
+}
+
 // The last instant of a pair in the steady state that is no later than
 // `instant` of the profile. A pair comes to its next save within the next op,
 // whose output is there by then, or behind it. Bytes that left so late would be
 // beside that output, where the plan has them gone.
 int LastBy(const std::vector<int>& counts, int ops, int instant) {
-  const bool is_seen = instant >= ops &&
-                       instant + 1 < static_cast<int>(counts.size()) &&
-                       counts[instant] < counts[instant + 1];
+  const bool is_seen = instant >= ops && IsSeen(counts, instant);
   return is_seen ? counts[instant] : std::max(counts[instant] - 1, 0);
 }
 
@@ -124,8 +129,7 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
         op = action.index;
         break;
       case Action::Do::kBackward:
-        // Not counted: it asks for none of them.
-        if (counts[ops + action.index] == counts[ops + action.index + 1]) break;
+        if (!IsSeen(counts, ops + action.index)) break;
         steady->restores.push_back(std::exchange(due, {}));
         break;
       case Action::Do::kOffload: {

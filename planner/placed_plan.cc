@@ -129,6 +129,8 @@ absl::StatusOr<Bytes> HeightOfPlan(const Profile& profile, const Plan& plan,
   if (!simulation.ok()) return simulation.status();
   const PlanLayout layout =
       LayoutOf(profile, plan.actions, simulation->departures);
+  // Rounds, but no search: it would lay these blocks out better than it does
+  // those that the job then asks for.
   const auto placed =
       Place(layout.problem, {.nodes = 1, .enough = enough - layout.stays});
   if (!placed.ok()) return placed.status();
