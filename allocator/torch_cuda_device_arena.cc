@@ -234,6 +234,16 @@ absl::Status DeviceArena::Unmap(char* at, int64_t count) {
   return unmapped;
 }
 
+absl::Status DeviceArena::MapAgain(char* at, absl::Span<const uint64_t> pages) {
+  const CudaScope scope(*parts_.api);
+  return device_pages_.Map(at, pages);
+}
+
+absl::Status DeviceArena::UnmapAlias(char* at, int64_t count) {
+  const CudaScope scope(*parts_.api);
+  return device_pages_.Unmap(at, count);
+}
+
 absl::StatusOr<CudaEvent> DeviceArena::EndOf(cudaStream_t stream) {
   // A capture would take what is queued for its own.
   if (*parts_.pools > 0) return absl::UnavailableError("a capture is going on");

@@ -137,6 +137,8 @@ class DeviceArena final : PageSystem, StreamOrder {
   void Release(uint64_t page) override;
   absl::Status Map(char* at, absl::Span<const uint64_t> pages) override;
   absl::Status Unmap(char* at, int64_t count) override;
+  absl::Status MapAgain(char* at, absl::Span<const uint64_t> pages) override;
+  absl::Status UnmapAlias(char* at, int64_t count) override;
 
   int streams() const override { return stream_count_; }
   absl::StatusOr<StreamMark> Mark(int stream) override;

@@ -59,6 +59,10 @@ class NoDevice final : public PageSystem, public StreamOrder {
     return absl::OkStatus();
   }
   absl::Status Unmap(char*, int64_t) override { return absl::OkStatus(); }
+  absl::Status MapAgain(char*, absl::Span<const uint64_t>) override {
+    return absl::OkStatus();
+  }
+  absl::Status UnmapAlias(char*, int64_t) override { return absl::OkStatus(); }
   int streams() const override { return 1; }
   absl::StatusOr<StreamMark> Mark(int) override { return nullptr; }
   absl::Status RunBehind(const StreamMark&, int) override {

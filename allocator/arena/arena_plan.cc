@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -41,7 +42,15 @@ class LastAsked {
   std::map<int64_t, int> parts_;  // by begin; to the next one's
 };
 
-absl::Status CheckRequest(const PlannedRequest& request, size_t number) {
+struct PagesLess {
+  bool operator()(absl::Span<const int64_t> a,
+                  absl::Span<const int64_t> b) const {
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+  }
+};
+
+absl::Status CheckRequest(const PlannedRequest& request, size_t number,
+                          int64_t page) {
   const std::string where = absl::StrCat("request ", number, ": ");
   if (request.size <= Bytes{0}) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -53,6 +62,11 @@ absl::Status CheckRequest(const PlannedRequest& request, size_t number) {
         absl::StrCat(where, "expected an offset in steps of ", kArenaGrain,
                      ", got ", request.offset));
   }
+  const int64_t filled = (Count(request.size) - 1) / page + 1;
+  if (!request.pages.empty() && std::ssize(request.pages) != filled) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        where, "expected ", filled, " pages, got ", request.pages.size()));
+  }
   if (request.stream < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         where, "expected a stream's number, got ", request.stream));
@@ -62,24 +76,68 @@ absl::Status CheckRequest(const PlannedRequest& request, size_t number) {
 
 }  // namespace
 
-absl::StatusOr<ArenaPlan> ArenaPlan::Make(
-    absl::Span<const PlannedRequest> step) {
+absl::StatusOr<ArenaPlan> ArenaPlan::Make(absl::Span<const PlannedRequest> step,
+                                          Bytes page) {
   ArenaPlan plan;
+  plan.page_ = Count(page);
   for (const PlannedRequest& request : step) {
-    const absl::Status valid = CheckRequest(request, plan.slots_.size());
+    const absl::Status valid =
+        CheckRequest(request, plan.slots_.size(), plan.page_);
     if (!valid.ok()) return valid;
     Slot slot = {.size = request.size,
                  .stream = request.stream,
                  .offset = request.offset};
-    if (slot.offset != kUnplaced) {
+    if (slot.offset != kUnplaced && request.pages.empty()) {
       slot.end = AlignUp(request.offset + Count(request.size), kArenaGrain);
     }
     plan.slots_.push_back(slot);
     plan.height_ = std::max(plan.height_, Bytes{slot.end});
+    for (const int64_t i : request.pages) {
+      plan.height_ = std::max(plan.height_, Bytes{(i + 1) * plan.page_});
+    }
   }
+  plan.Scatter(step);
   plan.FindSites();
   plan.FindPreceding();
   return plan;
+}
+
+// Slots of the same pages have the same addresses.
+void ArenaPlan::Scatter(absl::Span<const PlannedRequest> step) {
+  std::map<absl::Span<const int64_t>, std::pair<int64_t, int>, PagesLess> known;
+  int64_t next = AlignUp(Count(height_), page_);
+  for (size_t i = 0; i < step.size(); ++i) {
+    if (step[i].pages.empty()) continue;
+    const auto [same, is_new] =
+        known.try_emplace(step[i].pages, next, static_cast<int>(pages_.size()));
+    const auto count = static_cast<int>(step[i].pages.size());
+    if (is_new) {
+      pages_.insert(pages_.end(), step[i].pages.begin(), step[i].pages.end());
+      next += count * page_;
+    }
+    Slot& slot = slots_[i];
+    std::tie(slot.offset, slot.first_page) = same->second;
+    slot.last_page = slot.first_page + count;
+    slot.end = AlignUp(slot.offset + Count(slot.size), kArenaGrain);
+  }
+  addresses_ = known.empty() ? height_ : Bytes{next};
+}
+
+// Of its memory.
+template <typename Visit>
+void ArenaPlan::ForEachPiece(const Slot& slot, Visit visit) const {
+  if (!slot.is_scattered()) return visit(slot.offset, slot.end);
+  for (const int64_t i : PagesOf(slot)) visit(i * page_, (i + 1) * page_);
+}
+
+bool ArenaPlan::Overlap(const Slot& a, const Slot& b) const {
+  bool overlap = false;
+  ForEachPiece(a, [&](int64_t begin, int64_t end) {
+    ForEachPiece(b, [&](int64_t other_begin, int64_t other_end) {
+      overlap |= begin < other_end && other_begin < end;
+    });
+  });
+  return overlap;
 }
 
 void ArenaPlan::FindSites() {
@@ -101,14 +159,17 @@ void ArenaPlan::FindPreceding() {
   // The first time round says what is there when the next step begins.
   for (int i = 0; i < count; ++i) {
     if (slots_[i].offset == kUnplaced) continue;
-    last.Take(i, slots_[i].offset, slots_[i].end, [](int) {});
+    ForEachPiece(slots_[i], [&](int64_t begin, int64_t end) {
+      last.Take(i, begin, end, [](int) {});
+    });
   }
   for (int i = 0; i < count; ++i) {
     Slot& slot = slots_[i];
     if (slot.offset == kUnplaced) continue;
     slot.first_preceding = static_cast<int>(preceding_.size());
-    last.Take(i, slot.offset, slot.end,
-              [&](int other) { preceding_.push_back(other); });
+    ForEachPiece(slot, [&](int64_t begin, int64_t end) {
+      last.Take(i, begin, end, [&](int other) { preceding_.push_back(other); });
+    });
     const auto own = preceding_.begin() + slot.first_preceding;
     std::sort(own, preceding_.end());
     preceding_.erase(std::unique(own, preceding_.end()), preceding_.end());

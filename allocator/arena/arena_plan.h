@@ -5,7 +5,10 @@
 // where the plan has one over before the other is asked for; the one asked for
 // last before a slot, at any of its addresses, precedes it. Steps follow each
 // other, so the last slots of a step precede the first of the next. A request
-// may be *unplaced*: it is expected, and has no slot.
+// may be *unplaced*: it is expected, and has no slot. A slot may be
+// *scattered*: it has addresses of its own above the plan's height, at which
+// pages below that are mapped a second time. It shares the addresses of those
+// pages.
 #ifndef EBBTIDE_ALLOCATOR_ARENA_ARENA_PLAN_H_
 #define EBBTIDE_ALLOCATOR_ARENA_ARENA_PLAN_H_
 
@@ -25,6 +28,8 @@ struct PlannedRequest {
   Bytes size{};        // as asked for
   int stream = 0;      // number of the one it is asked for on
   int64_t offset = 0;  // of its slot, or kUnplaced
+  // Of a scattered slot, whose offset is not read: its pages, ascending.
+  std::vector<int64_t> pages = {};
 };
 
 class ArenaPlan {
@@ -35,6 +40,10 @@ class ArenaPlan {
     int64_t offset = 0;  // kUnplaced: nothing below says anything
     int64_t end = 0;     // offset + size, rounded up to kArenaGrain
     int site = 0;        // of its offset
+    // Half-open, in the pages of scattered slots; empty where it is none.
+    int first_page = 0;
+    int last_page = 0;
+    bool is_scattered() const { return first_page < last_page; }
     // Half-open, in `preceding`.
     int first_preceding = 0;
     int last_preceding = 0;
@@ -43,28 +52,46 @@ class ArenaPlan {
   };
 
   // InvalidArgument, naming the request, where a size is not positive, an
-  // offset is neither kUnplaced nor a multiple of kArenaGrain from 0 on, or a
-  // stream negative.
-  // O(n log n) for n requests.
-  static absl::StatusOr<ArenaPlan> Make(absl::Span<const PlannedRequest> step);
+  // offset is neither kUnplaced nor a multiple of kArenaGrain from 0 on, a
+  // stream negative, or scattered pages of `page` bytes are not as many as the
+  // request fills. O(n log n) for n requests and pages.
+  static absl::StatusOr<ArenaPlan> Make(absl::Span<const PlannedRequest> step,
+                                        Bytes page = Bytes{kArenaGrain});
 
   absl::Span<const Slot> slots() const { return slots_; }
   absl::Span<const int> PrecedingOf(const Slot& slot) const {
     return {preceding_.data() + slot.first_preceding,
             static_cast<size_t>(slot.last_preceding - slot.first_preceding)};
   }
+  // Of a scattered slot.
+  absl::Span<const int64_t> PagesOf(const Slot& slot) const {
+    return {pages_.data() + slot.first_page,
+            static_cast<size_t>(slot.last_page - slot.first_page)};
+  }
+  // True if two slots have the same memory somewhere.
+  bool Overlap(const Slot& a, const Slot& b) const;
   // Distinct offsets, by site, ascending.
   absl::Span<const int64_t> sites() const { return sites_; }
+  // Of the memory.
   Bytes height() const { return height_; }
+  // Of all addresses: scattered slots lie behind the memory, from a whole page
+  // on.
+  Bytes addresses() const { return addresses_; }
 
  private:
+  void Scatter(absl::Span<const PlannedRequest> step);
+  template <typename Visit>
+  void ForEachPiece(const Slot& slot, Visit visit) const;
   void FindSites();
   void FindPreceding();
 
+  int64_t page_ = kArenaGrain;
   std::vector<Slot> slots_;
   std::vector<int> preceding_;
+  std::vector<int64_t> pages_;  // of scattered slots
   std::vector<int64_t> sites_;
   Bytes height_{};
+  Bytes addresses_{};
 };
 
 }  // namespace ebbtide

@@ -108,7 +108,7 @@ bool PageArena::FindsRoom(Bytes size, int stream) {
 std::optional<PageWindow> PageArena::ChooseWindow(int64_t size, int stream,
                                                   Zone zone) const {
   const int64_t room = system_.Room();
-  const auto idle = static_cast<int64_t>(IdlePlanPages({}).size());
+  const auto idle = static_cast<int64_t>(IdlePlanPages().size());
   const PageCensus census(free_, pages_, room + idle);
   const auto own =
       FindWindow(free_[zone], census, size, stream, /*of_any_stream=*/false);
@@ -162,25 +162,38 @@ PageRange PageArena::PagesOf(int64_t begin, int64_t end) const {
           .last = (end + pages_.page() - 1) / pages_.page()};
 }
 
-std::vector<FreePage> PageArena::IdlePlanPages(PageRange but) const {
-  std::vector<FreePage> idle;
-  if (plan_ == nullptr || plan_missing_ == plan_pages_.last - plan_pages_.first)
-    return idle;
+PageRange PageArena::PagesOf(const ArenaPlan::Slot& slot) const {
   const int64_t base = plan_pages_.first * pages_.page();
-  int64_t next = plan_pages_.first;
-  const auto add_until = [&](int64_t last) {
-    for (; next < last; ++next) {
-      if (pages_.IsMapped(next) && !but.Has(next)) {
-        idle.push_back({.index = next});
-      }
+  return PagesOf(base + slot.offset, base + slot.end);
+}
+
+// Pages of the plan's memory that the slot has.
+template <typename Visit>
+void PageArena::ForEachPlanPage(const ArenaPlan::Slot& slot,
+                                Visit visit) const {
+  if (slot.is_scattered()) {
+    for (const int64_t i : plan_->plan().PagesOf(slot)) {
+      visit(plan_pages_.first + i);
     }
-  };
-  for (const ArenaPlan::Slot* slot : plan_->Live()) {
-    const PageRange live = PagesOf(base + slot->offset, base + slot->end);
-    add_until(live.first);
-    next = std::max(next, live.last);
+    return;
   }
-  add_until(plan_pages_.last);
+  const PageRange pages = PagesOf(slot);
+  for (int64_t i = pages.first; i < pages.last; ++i) visit(i);
+}
+
+std::vector<FreePage> PageArena::IdlePlanPages() const {
+  const int64_t count = plan_pages_.last - plan_pages_.first;
+  if (plan_ == nullptr || plan_missing_ == count) return {};
+  std::vector<char> is_used(count);
+  const auto use = [&](int64_t i) { is_used[i - plan_pages_.first] = 1; };
+  for (const ArenaPlan::Slot* slot : plan_->Live()) ForEachPlanPage(*slot, use);
+  if (backed_ != nullptr) ForEachPlanPage(*backed_, use);
+  std::vector<FreePage> idle;
+  for (int64_t i = plan_pages_.first; i < plan_pages_.last; ++i) {
+    if (pages_.IsMapped(i) && !is_used[i - plan_pages_.first]) {
+      idle.push_back({.index = i});
+    }
+  }
   return idle;
 }
 
@@ -188,7 +201,7 @@ std::vector<FreePage> PageArena::IdlePlanPages(PageRange but) const {
 bool PageArena::Supply(int64_t count, PageRange but) {
   if (pages_.Create(count)) return true;
   TakeFreePages(count - pages_.spare(), but);
-  if (pages_.spare() < count) TakePlanPages(count - pages_.spare(), but);
+  if (pages_.spare() < count) TakePlanPages(count - pages_.spare());
   return pages_.spare() >= count;
 }
 
@@ -219,8 +232,8 @@ void PageArena::TakeFreeRun(PageRange run) {
   }
 }
 
-void PageArena::TakePlanPages(int64_t count, PageRange but) {
-  const std::vector<int64_t> idle = ages_.Oldest(count, IdlePlanPages(but));
+void PageArena::TakePlanPages(int64_t count) {
+  const std::vector<int64_t> idle = ages_.Oldest(count, IdlePlanPages());
   if (idle.empty()) return;
   // While all of the plan's pages are mapped they have no ages.
   if (!(plan_missing_ > 0 ? ages_.WaitFor(idle) : ages_.WaitForAll())) return;
@@ -239,23 +252,39 @@ bool PageArena::WaitForOutside(const StreamMark& end) {
   return order_.IsOver(end) || order_.Wait(end).ok();
 }
 
-bool PageArena::Back(int64_t begin, int64_t end) {
-  if (plan_missing_ == 0) return true;
-  const int64_t base = plan_pages_.first * pages_.page();
-  const int64_t missing = pages_.Missing(base + begin, base + end);
-  if (missing == 0) return true;
-  const PageRange wanted = PagesOf(base + begin, base + end);
-  const int64_t available =
-      system_.Room() +
-      static_cast<int64_t>(FreePages(free_, pages_, {}).size() +
-                           IdlePlanPages(wanted).size());
-  if (missing > available || !Supply(missing, wanted)) {
-    pages_.ReleaseSpare();
-    return false;
+bool PageArena::Back(const ArenaPlan::Slot& slot) {
+  if (plan_missing_ == 0 && !slot.is_scattered()) return true;
+  backed_ = &slot;
+  bool is_backed = true;
+  if (!slot.is_scattered()) {
+    is_backed = MapPlanPages(PagesOf(slot));
+  } else {
+    const PageRange own = PagesOf(slot);
+    std::vector<int64_t> pages;
+    ForEachPlanPage(slot, [&](int64_t i) {
+      pages.push_back(i);
+      is_backed = is_backed && MapPlanPages({i, i + 1});
+    });
+    if (is_backed) is_backed = pages_.MapAliases(own.first, pages).ok();
   }
-  const bool is_mapped = pages_.MapSpare(base + begin, base + end).ok();
-  plan_missing_ -= missing - pages_.Missing(base + begin, base + end);
+  backed_ = nullptr;
   pages_.ReleaseSpare();
+  return is_backed;
+}
+
+bool PageArena::MapPlanPages(PageRange wanted) {
+  if (plan_missing_ == 0) return true;
+  const int64_t begin = wanted.first * pages_.page();
+  const int64_t end = wanted.last * pages_.page();
+  const int64_t missing = pages_.Missing(begin, end);
+  if (missing == 0) return true;
+  const int64_t available =
+      system_.Room() + pages_.spare() +
+      static_cast<int64_t>(FreePages(free_, pages_, {}).size() +
+                           IdlePlanPages().size());
+  if (missing > available || !Supply(missing, wanted)) return false;
+  const bool is_mapped = pages_.MapSpare(begin, end).ok();
+  plan_missing_ -= missing - pages_.Missing(begin, end);
   return is_mapped;
 }
 
@@ -264,10 +293,10 @@ bool PageArena::Free(void* block, absl::Span<const int> others,
   const std::lock_guard lock(mutex_);
   if (plan_ != nullptr) {
     if (const ArenaPlan::Slot* const slot = plan_->Free(block, others, ends)) {
-      const int64_t base = plan_pages_.first * pages_.page();
       if (plan_missing_ > 0) {
-        ages_.OnFree(PagesOf(base + slot->offset, base + slot->end),
-                     slot->stream, !others.empty());
+        ForEachPlanPage(*slot, [&](int64_t i) {
+          ages_.OnFree({i, i + 1}, slot->stream, !others.empty());
+        });
       }
       return true;
     }
@@ -296,7 +325,7 @@ Bytes PageArena::GiveBack(Bytes wanted, bool of_plan) {
   const int64_t count = (Count(wanted) - 1) / pages_.page() + 1;
   TakeFreePages(count, {});
   if (of_plan && pages_.spare() < count) {
-    TakePlanPages(count - pages_.spare(), {});
+    TakePlanPages(count - pages_.spare());
   }
   const Bytes given{pages_.spare() * pages_.page()};
   pages_.ReleaseSpare();
@@ -305,13 +334,15 @@ Bytes PageArena::GiveBack(Bytes wanted, bool of_plan) {
 
 bool PageArena::BeginPlan(ArenaPlan plan) {
   const std::lock_guard lock(mutex_);
-  const int64_t size = AlignUp(Count(plan.height()), pages_.page());
+  const int64_t memory = AlignUp(Count(plan.height()), pages_.page());
+  const int64_t size = AlignUp(Count(plan.addresses()), pages_.page());
   for (const auto& [begin, extent] : free_[kPassing].all()) {
     const int64_t first = AlignUp(begin, pages_.page());
     if (extent.is_mapped || extent.end - first < size) continue;
     free_[kPassing].Take(first, first + size);
-    plan_pages_ = PagesOf(first, first + size);
-    plan_missing_ = size / pages_.page();
+    plan_pages_ = PagesOf(first, first + memory);
+    plan_aliases_ = PagesOf(first + memory, first + size);
+    plan_missing_ = memory / pages_.page();
     plan_ = std::make_unique<PlannedArena>(std::move(plan),
                                            pages_.base() + first, &order_,
                                            static_cast<PlanBacking*>(this));
@@ -330,6 +361,7 @@ void PageArena::BeginStep() {
 void PageArena::EndPlan() {
   const std::lock_guard lock(mutex_);
   if (plan_ == nullptr) return;
+  UnmapScattered();
   const int64_t base = plan_pages_.first * pages_.page();
   int64_t next = base;
   StreamUses outside;
@@ -344,10 +376,28 @@ void PageArena::EndPlan() {
     next = base + slot->end;
     Book(base + slot->offset, slot->end - slot->offset, slot->stream);
   }
-  AddGap(next, plan_pages_.last * pages_.page(), uses);
-  ages_.OnFree(plan_pages_, 0, order_.streams() > 1);
+  AddGap(next, plan_aliases_.last * pages_.page(), uses);
+  ages_.OnFree({plan_pages_.first, plan_aliases_.last}, 0,
+               order_.streams() > 1);
   ended_ += plan_->counts();
   plan_.reset();
+}
+
+// Blocks of scattered slots keep their addresses, alone.
+void PageArena::UnmapScattered() {
+  if (plan_aliases_.first == plan_aliases_.last) return;
+  // No work uses an address that is unmapped. A device that fails here has none
+  // left that counts.
+  ages_.WaitForAll();
+  for (const StreamMark& end : plan_->OutsideEnds()) WaitForOutside(end);
+  for (const ArenaPlan::Slot* slot : plan_->Live()) {
+    if (!slot->is_scattered()) continue;
+    const PageRange own = PagesOf(*slot);
+    for (int64_t i = own.first; i < own.last; ++i) {
+      if (!pages_.TakePlace(i)) pages_.TakePlace(i);
+    }
+  }
+  if (!pages_.UnmapAliases(plan_aliases_)) pages_.UnmapAliases(plan_aliases_);
 }
 
 std::vector<int64_t> PageArena::PlanLives() const {
@@ -355,14 +405,17 @@ std::vector<int64_t> PageArena::PlanLives() const {
   return plan_ == nullptr ? std::vector<int64_t>() : plan_->lives();
 }
 
-// Addresses of a plan that ends.
+// Addresses of a plan that ends. A page that could not be unmapped where it is
+// mapped twice is never used again.
 void PageArena::AddGap(int64_t begin, int64_t end, const StreamUses& uses) {
   while (begin < end) {
     const int64_t page = begin / pages_.page();
     const int64_t next = std::min(end, (page + 1) * pages_.page());
     const bool is_mapped = pages_.IsMapped(page);
-    free_[kPassing].Add(begin,
-                        {next, is_mapped, is_mapped ? uses : StreamUses()});
+    if (!is_mapped || pages_.IsOwn(page)) {
+      free_[kPassing].Add(begin,
+                          {next, is_mapped, is_mapped ? uses : StreamUses()});
+    }
     begin = next;
   }
 }
@@ -438,7 +491,8 @@ bool PageArena::Check() const {
   if (plan_ != nullptr) {
     const int64_t base = plan_pages_.first * pages_.page();
     const int64_t end = plan_pages_.last * pages_.page();
-    if (end > base) parts.emplace_back(base, end);
+    const int64_t all = plan_aliases_.last * pages_.page();
+    if (all > base) parts.emplace_back(base, all);
     if (plan_missing_ != pages_.Missing(base, end)) return false;
     for (const ArenaPlan::Slot* slot : plan_->Live()) {
       if (!is_backed(base + slot->offset, base + slot->end)) return false;

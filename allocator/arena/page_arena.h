@@ -11,8 +11,9 @@
 // outlive its step if its caller says so and one of the same size has.
 // While a plan is served (allocator/arena/planned_arena.h), it has addresses of
 // its own, whose pages are mapped when its slots are first asked for, and what
-// it does not expect is served by demand. When the plan ends its blocks stay
-// where they are.
+// it does not expect is served by demand. Its scattered slots have pages that
+// are mapped at two addresses. When the plan ends its blocks stay where they
+// are, and each page is mapped once again.
 //
 // Work of one stream uses memory of another only behind what the other has
 // queued. A page moves when the work that used it is done. Pages go first of
@@ -121,6 +122,7 @@ class PageArena final : PlanBacking {
   bool Owns(const void* address) const {
     return address >= begin() && address < end();
   }
+  Bytes page() const { return system_.page(); }
   // The reserved addresses.
   const void* begin() const { return pages_.base(); }
   const void* end() const { return pages_.base() + pages_.size(); }
@@ -156,7 +158,8 @@ class PageArena final : PlanBacking {
   // All with the lock held:
   Zone ZoneFor(int64_t size, By by) const;
   FreeExtents& FreeAt(int64_t offset);
-  bool Back(int64_t begin, int64_t end) override;
+  bool Back(const ArenaPlan::Slot& slot) override;
+  bool MapPlanPages(PageRange wanted);
   void* AllocateByDemand(int64_t size, int stream, Zone zone);
   void* Book(int64_t begin, int64_t size, int stream);
   std::optional<PageWindow> ChooseWindow(int64_t size, int stream,
@@ -164,11 +167,15 @@ class PageArena final : PlanBacking {
   bool TakeWindow(const PageWindow& window, int64_t size, int stream);
   bool MapWindow(const PageWindow& window, int64_t size, int stream);
   PageRange PagesOf(int64_t begin, int64_t end) const;
-  std::vector<FreePage> IdlePlanPages(PageRange but) const;
+  PageRange PagesOf(const ArenaPlan::Slot& slot) const;
+  template <typename Visit>
+  void ForEachPlanPage(const ArenaPlan::Slot& slot, Visit visit) const;
+  std::vector<FreePage> IdlePlanPages() const;
+  void UnmapScattered();
   bool Supply(int64_t count, PageRange but);
   void TakeFreePages(int64_t count, PageRange but);
   void TakeFreeRun(PageRange run);
-  void TakePlanPages(int64_t count, PageRange but);
+  void TakePlanPages(int64_t count);
   bool WaitForOutside(const StreamMark& end);
   std::vector<Range> MappedRanges() const;
   void AddGap(int64_t begin, int64_t end, const StreamUses& uses);
@@ -185,9 +192,11 @@ class PageArena final : PlanBacking {
   absl::flat_hash_map<int64_t, Live> live_;  // served by demand, by offset
   int64_t alive_ = 0;                        // bytes of those
   std::unique_ptr<PlannedArena> plan_;
-  PageRange plan_pages_;      // of its addresses
-  int64_t plan_missing_ = 0;  // pages of them that are not mapped
-  ArenaCounts ended_;         // of plans that have ended
+  PageRange plan_pages_;      // of its memory
+  PageRange plan_aliases_;    // of its scattered slots, behind them
+  int64_t plan_missing_ = 0;  // pages of its memory that are not mapped
+  const ArenaPlan::Slot* backed_ = nullptr;  // for which pages are mapped now
+  ArenaCounts ended_;                        // of plans that have ended
   int64_t moves_ = 0;
   int64_t elsewhere_ = 0;
   int64_t elsewhere_bytes_ = 0;

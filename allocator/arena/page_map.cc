@@ -47,14 +47,19 @@ bool PageMap::Create(int64_t count) {
 bool PageMap::Unmap(PageRange pages) {
   const int64_t count = pages.last - pages.first;
   spare_.reserve(spare_.size() + count);  // nothing throws once it is unmapped
+  if (!UnmapAliasesOf(pages)) return false;
   if (!system_.Unmap(base_ + pages.first * page_, count).ok()) return false;
   for (int64_t i = pages.first; i < pages.last; ++i) {
     spare_.push_back(pages_[i].handle);
     pages_[i] = {};
   }
   mapped_ -= count;
-  while (!pages_.empty() && !pages_.back().is_mapped) pages_.pop_back();
+  DropTop();
   return true;
+}
+
+void PageMap::DropTop() {
+  while (!pages_.empty() && !pages_.back().is_mapped) pages_.pop_back();
 }
 
 absl::Status PageMap::MapSpare(int64_t begin, int64_t end) {
@@ -83,8 +88,75 @@ absl::Status PageMap::MapRun(int64_t first, int64_t count) {
     spare_.resize(spare_.size() - count);
     mapped_ += count;
   }
-  while (!pages_.empty() && !pages_.back().is_mapped) pages_.pop_back();
+  DropTop();
   return mapped;
+}
+
+absl::Status PageMap::MapAliases(int64_t first,
+                                 absl::Span<const int64_t> pages) {
+  const auto count = static_cast<int64_t>(pages.size());
+  for (int64_t i = 0; i < count;) {
+    if (IsMapped(first + i)) {
+      ++i;
+      continue;
+    }
+    std::vector<uint64_t> handles;
+    for (int64_t k = i; k < count && !IsMapped(first + k); ++k) {
+      handles.push_back(pages_[pages[k]].handle);
+    }
+    const absl::Status mapped =
+        system_.MapAgain(base_ + (first + i) * page_, handles);
+    if (!mapped.ok()) return mapped;
+    if (top() < first + count) pages_.resize(first + count);
+    for (const uint64_t handle : handles) {
+      pages_[first + i] = {handle, true, pages[i]};
+      aliases_[pages[i]].push_back(first + i);
+      ++i;
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool PageMap::TakePlace(int64_t alias) {
+  const int64_t page = pages_[alias].alias_of;
+  const auto is_other = [alias](int64_t i) { return i != alias; };
+  auto& aliases = aliases_.at(page);
+  while (aliases.size() > 1) {
+    if (!UnmapAlias(*std::find_if(aliases.begin(), aliases.end(), is_other))) {
+      return false;
+    }
+  }
+  if (!system_.UnmapAlias(base_ + page * page_, 1).ok()) return false;
+  aliases_.erase(page);
+  pages_[alias].alias_of = -1;
+  pages_[page] = {};
+  return true;
+}
+
+bool PageMap::UnmapAliases(PageRange range) {
+  for (int64_t i = range.first; i < std::min(range.last, top()); ++i) {
+    if (pages_[i].alias_of >= 0 && !UnmapAlias(i)) return false;
+  }
+  DropTop();
+  return true;
+}
+
+bool PageMap::UnmapAlias(int64_t alias) {
+  if (!system_.UnmapAlias(base_ + alias * page_, 1).ok()) return false;
+  const auto aliases = aliases_.find(pages_[alias].alias_of);
+  std::erase(aliases->second, alias);
+  if (aliases->second.empty()) aliases_.erase(aliases);
+  pages_[alias] = {};
+  return true;
+}
+
+bool PageMap::UnmapAliasesOf(PageRange pages) {
+  for (int64_t i = pages.first; !aliases_.empty() && i < pages.last; ++i) {
+    while (aliases_.contains(i)) {
+      if (!UnmapAlias(aliases_.at(i).back())) return false;
+    }
+  }
+  return true;
 }
 
 void PageMap::ReleaseSpare() {

@@ -1,6 +1,7 @@
 // `PageMap` is a range of reserved addresses and the pages of physical memory
 // that are mapped into it. A page that is unmapped is *spare* until it is
-// mapped elsewhere or released.
+// mapped elsewhere or released. An *alias* is an address at which a page is
+// mapped that is mapped elsewhere, too; it goes when the page is unmapped.
 //
 // Pages are numbered by their addresses. Not thread-safe.
 #ifndef EBBTIDE_ALLOCATOR_ARENA_PAGE_MAP_H_
@@ -9,7 +10,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "allocator/arena/page_system.h"
 #include "planner/units.h"
 
@@ -48,6 +51,11 @@ class PageMap {
   bool IsMapped(int64_t index) const {
     return index < top() && pages_[index].is_mapped;
   }
+  // Mapped here alone.
+  bool IsOwn(int64_t index) const {
+    return IsMapped(index) && pages_[index].alias_of < 0 &&
+           (aliases_.empty() || !aliases_.contains(index));
+  }
   // Pages of [begin, end), in bytes, that are not mapped.
   int64_t Missing(int64_t begin, int64_t end) const;
 
@@ -61,11 +69,25 @@ class PageMap {
   absl::Status MapSpare(int64_t begin, int64_t end);
   void ReleaseSpare();
 
+  // Makes the numbers from `first` on aliases of these pages, which are mapped;
+  // the numbers may be that already, each of its page.
+  absl::Status MapAliases(int64_t first, absl::Span<const int64_t> pages);
+  // The alias takes the place of its page, whose own address is unmapped with
+  // its other aliases. False, and they stay, on failure.
+  bool TakePlace(int64_t alias);
+  // Aliases in the range go. False, and some stay, on failure.
+  bool UnmapAliases(PageRange range);
+
  private:
   struct Page {
     uint64_t handle = 0;
     bool is_mapped = false;
+    int64_t alias_of = -1;  // the page; -1: none
   };
+
+  bool UnmapAlias(int64_t alias);
+  bool UnmapAliasesOf(PageRange pages);
+  void DropTop();
 
   absl::Status MapRun(int64_t first, int64_t count);
 
@@ -76,6 +98,7 @@ class PageMap {
   int64_t mapped_ = 0;
   std::vector<Page> pages_;
   std::vector<uint64_t> spare_;
+  absl::flat_hash_map<int64_t, std::vector<int64_t>> aliases_;  // by page
 };
 
 }  // namespace ebbtide

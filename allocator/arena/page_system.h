@@ -36,6 +36,9 @@ class PageSystem {
   // Unmaps `count` pages, one behind the other, from `at` on. No queued work
   // uses them. On failure all stay.
   virtual absl::Status Unmap(char* at, int64_t count) = 0;
+  // Maps pages that are mapped a second time, and unmaps them there alone.
+  virtual absl::Status MapAgain(char* at, absl::Span<const uint64_t> pages) = 0;
+  virtual absl::Status UnmapAlias(char* at, int64_t count) = 0;
 };
 
 // The end of the work that was queued on a stream at some time.

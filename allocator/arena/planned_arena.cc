@@ -95,8 +95,7 @@ void PlannedArena::MarkLate(int slot) {
 bool PlannedArena::MeetsLate(const ArenaPlan::Slot& slot) const {
   if (late_.size() > kManyLate) return true;
   return std::any_of(late_.begin(), late_.end(), [&](int index) {
-    const ArenaPlan::Slot& late = plan_.slots()[index];
-    return late.offset < slot.end && slot.offset < late.end;
+    return plan_.Overlap(plan_.slots()[index], slot);
   });
 }
 
@@ -150,8 +149,7 @@ void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
     return nullptr;
   }
   const bool is_free = ComeUp(index) && (late_.empty() || !MeetsLate(slot));
-  if (is_free && backing_ != nullptr &&
-      !backing_->Back(slot.offset, slot.end)) {
+  if (is_free && backing_ != nullptr && !backing_->Back(slot)) {
     *verdict = {What::kUnbacked, index};
     return nullptr;
   }
@@ -210,9 +208,11 @@ std::vector<StreamMark> PlannedArena::OutsideEnds() const {
   return ends;
 }
 
+// The slot's own stream is behind them. Pages that the next slot does not use
+// are unmapped behind those of work beside streams all the same.
 void PlannedArena::ForgetEnds(int slot) {
-  ends_[slot].clear();
-  is_shared_[slot] = has_outside_[slot] = 0;
+  is_shared_[slot] = 0;
+  if (!has_outside_[slot]) ends_[slot].clear();
 }
 
 void PlannedArena::ForgetOutsideEnds() {

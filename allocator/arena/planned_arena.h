@@ -59,12 +59,11 @@ struct ArenaCounts {
   ArenaCounts& operator+=(const ArenaCounts& other);
 };
 
-// Maps physical memory behind [begin, end) of the plan's offsets. False where
-// there is none.
+// Maps physical memory behind a slot of the plan. False where there is none.
 class PlanBacking {
  public:
   virtual ~PlanBacking() = default;
-  virtual bool Back(int64_t begin, int64_t end) = 0;
+  virtual bool Back(const ArenaPlan::Slot& slot) = 0;
 };
 
 class PlannedArena {
@@ -103,7 +102,7 @@ class PlannedArena {
   // By slot: how many slots came up while its block was alive, its own
   // included, at most so far; 0 where none was freed.
   const std::vector<int64_t>& lives() const { return lives_; }
-  Bytes height() const { return plan_.height(); }
+  const ArenaPlan& plan() const { return plan_; }
   const ArenaCounts& counts() const { return counts_; }
 
  private:

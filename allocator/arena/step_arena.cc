@@ -13,9 +13,6 @@ namespace {
 constexpr int kMostLayouts = 4;
 // One of so many requests that is not as planned is none too many.
 constexpr int64_t kTolerance = 100;
-// Of the search for places: some 0.2 s where the greedy orders leave more than
-// nothing.
-constexpr int64_t kNodes = 50'000;
 
 // Requests that were not as planned, of what has been counted in between.
 int64_t Mismatches(const ArenaCounts& before, const ArenaCounts& now) {
@@ -115,10 +112,10 @@ bool StepArena::IsDueAnew(bool is_wrong, bool is_bad) {
   is_traced_ = true;
   trace_.BeginStep();
   std::vector<StepRequest> step = trace_.Repeated();
-  const bool repeats = !step.empty();
-  if (repeats && !AskForTheSame(step_, step)) {
+  // In a step that is bad requests have others' slots, and their lives.
+  if (!step.empty() && (is_bad || !AskForTheSame(step_, step))) {
     step_ = std::move(step);
-  } else if ((is_bad && !repeats) || !LivedLonger(lives, &step_)) {
+  } else if (is_bad || !LivedLonger(lives, &step_)) {
     return false;
   }
   ++layouts_;
@@ -150,7 +147,7 @@ void StepArena::TurnOff(std::string reason) {
 }
 
 void StepArena::TakeOver() {
-  auto layout = LayOut(step_, kNodes);
+  auto layout = LayOut(step_, pages_.page());
   if (!layout.ok() || !pages_.BeginPlan(layout->plan)) {
     std::lock_guard lock(mutex_);
     return TurnOff(layout.ok() ? "there are no addresses for the plan"

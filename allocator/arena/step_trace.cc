@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "planner/place.h"
-#include "planner/place_bound.h"
+#include "planner/place_pages.h"
 #include "planner/place_validate.h"
 
 namespace ebbtide {
@@ -35,6 +35,20 @@ Buffer BufferOf(const std::vector<StepRequest>& step, size_t i) {
   buffer.live = Live(0, count);
   if (end - count < begin) buffer.gaps = {Live(end - count, begin)};
   return buffer;
+}
+
+// In fewer pages than the placement takes; empty where that cannot be.
+std::vector<PageSpot> Scatter(const PlaceProblem& problem, const Placed& placed,
+                              Bytes page) {
+  constexpr int64_t kApart = 256;  // part by which attempts differ
+  if (page == Bytes{0}) return {};
+  const int64_t most = AlignUp(Count(placed.placement.height), Count(page));
+  int64_t pages = (Count(placed.bound.bytes) - 1) / Count(page) + 1;
+  for (; pages * Count(page) < most; pages += pages / kApart + 1) {
+    auto spots = PlaceInPages(problem, placed.placement.offsets, page, pages);
+    if (spots) return *std::move(spots);
+  }
+  return {};
 }
 
 }  // namespace
@@ -85,7 +99,7 @@ std::vector<StepRequest> StepTrace::Repeated() const {
 }
 
 absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
-                                  int64_t nodes) {
+                                  Bytes page) {
   PlaceProblem problem;
   std::vector<size_t> placed;
   for (size_t i = 0; i < step.size(); ++i) {
@@ -94,9 +108,10 @@ absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
     problem.buffers.push_back(BufferOf(step, i));
   }
   StepLayout layout;
-  layout.bound = LowerBound(problem).bytes;
-  auto result = Place(problem, {.nodes = nodes});
+  // Rounds, but no search: what it leaves is scattered.
+  auto result = Place(problem, {.nodes = 1});
   if (!result.ok()) return result.status();
+  layout.bound = result->bound.bytes;
   const absl::Status valid = ValidatePlacement(problem, result->placement);
   if (!valid.ok()) {
     return absl::InternalError(
@@ -107,10 +122,15 @@ absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
     planned.push_back(
         {.size = request.size, .stream = request.stream, .offset = kUnplaced});
   }
+  const std::vector<PageSpot> spots = Scatter(problem, *result, page);
   for (size_t k = 0; k < placed.size(); ++k) {
-    planned[placed[k]].offset = Count(result->placement.offsets[k]);
+    PlannedRequest& request = planned[placed[k]];
+    request.offset =
+        Count(spots.empty() ? result->placement.offsets[k] : spots[k].offset);
+    if (!spots.empty()) request.pages = spots[k].pages;
   }
-  auto plan = ArenaPlan::Make(planned);
+  auto plan =
+      ArenaPlan::Make(planned, spots.empty() ? Bytes{kArenaGrain} : page);
   if (!plan.ok()) return plan.status();
   layout.plan = *std::move(plan);
   return layout;

@@ -72,10 +72,11 @@ struct StepLayout {
   Bytes bound{};  // the most that is alive at once of what is placed
 };
 
-// `nodes`: of the search, as in planner/place.h. Its errors; Internal where its
-// placement is found to be wrong.
+// Slots are scattered over pages of so many bytes (planner/place_pages.h) where
+// that takes fewer of them; none is with 0. The errors of Place; Internal where
+// its placement is found to be wrong.
 absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
-                                  int64_t nodes = 0);
+                                  Bytes page = Bytes{0});
 
 }  // namespace ebbtide
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "allocator/arena/page_arena.h"
@@ -16,37 +17,61 @@ namespace {
 constexpr int kSteps = 4;  // of which the second is mutated
 constexpr int kModes = 3;  // 0: by demand
 
-// Each gets, in the order in which they are asked for, the lowest place that is
-// free of all that are live with it, in the next step, too.
-void Place(std::vector<Buffer>* buffers) {
-  for (size_t i = 0; i < buffers->size(); ++i) {
-    Buffer& buffer = (*buffers)[i];
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (size_t j = 0; j < i; ++j) {
-        const Buffer& other = (*buffers)[j];
-        const bool is_live = j + other.until >= i;
-        const bool meets_next = i + buffer.until >= buffers->size() + j;
-        if (!is_live && !meets_next) continue;
-        const int64_t end = (other.offset + other.size + 511) / 512 * 512;
-        if (other.offset < buffer.offset + buffer.size && buffer.offset < end) {
-          buffer.offset = end;
-          moved = true;
-        }
-      }
-    }
+using Pieces = std::vector<std::pair<int64_t, int64_t>>;
+
+// The piece of `pieces` that [begin, end) meets, or nullptr.
+const std::pair<int64_t, int64_t>* Met(const Pieces& pieces, int64_t begin,
+                                       int64_t end) {
+  for (const auto& piece : pieces) {
+    if (piece.first < end && begin < piece.second) return &piece;
   }
+  return nullptr;
 }
 
-ArenaPlan PlanFor(std::vector<Buffer> buffers) {
-  Place(&buffers);
-  std::vector<PlannedRequest> step;
-  for (const Buffer& buffer : buffers) {
-    step.push_back({.size = Bytes{buffer.size},
-                    .stream = buffer.stream,
-                    .offset = buffer.offset});
+// What is live with buffer `i`, in the next step, too, of those before it.
+Pieces LiveWith(const std::vector<Buffer>& buffers,
+                const std::vector<Pieces>& places, size_t i) {
+  Pieces live;
+  for (size_t j = 0; j < i; ++j) {
+    const bool is_live = j + buffers[j].until >= i;
+    const bool meets_next = i + buffers[i].until >= buffers.size() + j;
+    if (!is_live && !meets_next) continue;
+    live.insert(live.end(), places[j].begin(), places[j].end());
   }
-  return *ArenaPlan::Make(step);
+  return live;
+}
+
+// Each gets, in the order in which they are asked for, the lowest place that is
+// free of all that are live with it, or some are scattered over pages that are.
+ArenaPlan PlanFor(const std::vector<Buffer>& buffers, std::mt19937* random) {
+  const bool is_scattering = (*random)() % 2 == 0;
+  std::vector<Pieces> places;
+  std::vector<PlannedRequest> step;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const int64_t size = (buffers[i].size + 511) / 512 * 512;
+    const Pieces live = LiveWith(buffers, places, i);
+    PlannedRequest request = {.size = Bytes{buffers[i].size},
+                              .stream = buffers[i].stream};
+    Pieces place;
+    if (is_scattering && (*random)() % 3 == 0) {
+      for (int64_t page = 0; std::ssize(place) * kFakePage < size; ++page) {
+        const int64_t begin = page * kFakePage;
+        const bool is_skipped = (*random)() % 4 == 0;
+        if (is_skipped || Met(live, begin, begin + kFakePage)) continue;
+        request.pages.push_back(page);
+        place.emplace_back(begin, begin + kFakePage);
+      }
+    } else {
+      while (const auto* met =
+                 Met(live, request.offset, request.offset + size)) {
+        request.offset = met->second;
+      }
+      place = {{request.offset, request.offset + size}};
+    }
+    places.push_back(std::move(place));
+    step.push_back(std::move(request));
+  }
+  return *ArenaPlan::Make(step, Bytes{kFakePage});
 }
 
 void Replay(int seed) {
@@ -59,7 +84,7 @@ void Replay(int seed) {
   PageArena arena(&pages, &pages, Bytes{kFakePage / 2});
   ASSERT_TRUE(arena.Reserve(Bytes{1 << 24}).ok());
   if (seed % kModes != 0) {
-    ASSERT_TRUE(arena.BeginPlan(PlanFor(step)));
+    ASSERT_TRUE(arena.BeginPlan(PlanFor(step, &random)));
   }
   MutatedProgram program(&arena, &pages);
   for (int i = 0; i < kSteps; ++i) {
@@ -93,7 +118,7 @@ TEST(ArenaMutationTest, AStepThatKeepsToThePlanIsServedFromIt) {
     FakePages pages(kMutatedStreams);
     PageArena arena(&pages, &pages, Bytes{kFakePage / 2});
     ASSERT_TRUE(arena.Reserve(Bytes{1 << 24}).ok());
-    ASSERT_TRUE(arena.BeginPlan(PlanFor(step)));
+    ASSERT_TRUE(arena.BeginPlan(PlanFor(step, &random)));
     MutatedProgram program(&arena, &pages);
     for (int i = 0; i < kSteps; ++i) {
       arena.BeginStep();

@@ -1,6 +1,7 @@
 // Pages and streams of no device, and a checker of who uses which bytes that
-// knows no plan and no arena: live blocks are a map of intervals, pages a map
-// by address, and streams have vector clocks.
+// knows no plan and no arena: live blocks are intervals of addresses and of the
+// bytes of pages that are mapped there, pages a map by address, and streams
+// have vector clocks.
 #ifndef EBBTIDE_TESTS_ALLOCATOR_FAKE_PAGES_H_
 #define EBBTIDE_TESTS_ALLOCATOR_FAKE_PAGES_H_
 
@@ -45,7 +46,7 @@ class FakePages final : public PageSystem, public StreamOrder {
     return Base();
   }
   int64_t Room() const override {
-    return std::max<int64_t>(0, limit - static_cast<int64_t>(mapped_.size()));
+    return std::max<int64_t>(0, limit - mapped());
   }
   absl::StatusOr<uint64_t> Create() override {
     if (Fails()) return Failure();
@@ -56,13 +57,30 @@ class FakePages final : public PageSystem, public StreamOrder {
   absl::Status Map(char* at, absl::Span<const uint64_t> pages) override {
     if (Fails()) return Failure();
     for (const uint64_t page : pages) {
-      if (!mapped_.emplace(at, page).second) Complain("a page is mapped twice");
+      if (addresses_[page] > 0) Complain("a page is mapped twice");
+      MapAt(at, page);
       at += kFakePage;
     }
-    if (static_cast<int64_t>(mapped_.size()) > limit) {
-      Complain("more is mapped than may be");
+    if (mapped() > limit) Complain("more is mapped than may be");
+    return absl::OkStatus();
+  }
+  absl::Status MapAgain(char* at, absl::Span<const uint64_t> pages) override {
+    if (Fails()) return Failure();
+    for (const uint64_t page : pages) {
+      if (addresses_[page] == 0) Complain("an alias is of no mapped page");
+      MapAt(at, page);
+      at += kFakePage;
     }
     return absl::OkStatus();
+  }
+  absl::Status UnmapAlias(char* at, int64_t count) override {
+    for (int64_t i = 0; i < count; ++i) {
+      const auto page = mapped_.find(at + i * kFakePage);
+      if (page != mapped_.end() && addresses_[page->second] < 2) {
+        Complain("the last address of a page is unmapped as an alias");
+      }
+    }
+    return Unmap(at, count);
   }
   absl::Status Unmap(char* at, int64_t count) override {
     if (Fails()) return Failure();
@@ -75,7 +93,13 @@ class FakePages final : public PageSystem, public StreamOrder {
       }
     }
     for (; at < end; at += kFakePage) {
-      if (mapped_.erase(at) == 0) Complain("what is unmapped was not mapped");
+      const auto page = mapped_.find(at);
+      if (page == mapped_.end()) {
+        Complain("what is unmapped was not mapped");
+        continue;
+      }
+      if (--addresses_[page->second] == 0) addresses_.erase(page->second);
+      mapped_.erase(page);
     }
     return absl::OkStatus();
   }
@@ -114,13 +138,17 @@ class FakePages final : public PageSystem, public StreamOrder {
       if (!mapped_.contains(page)) Complain("a block has a page too few");
     }
     if (MeetsLive(begin, end)) Complain("live bytes overlap");
+    const Pieces pieces = PiecesOf(begin, end);
+    for (const auto& [other, live] : live_) {
+      if (Meet(live.pieces, pieces)) Complain("bytes of pages overlap");
+    }
     for (const Use& past : past_) {
-      const bool meets = past.begin < end && begin < past.end;
-      if (meets && known_[stream][past.stream] < past.until) {
+      if (Meet(past.pieces, pieces) &&
+          known_[stream][past.stream] < past.until) {
         Complain("bytes are used before another stream is done with them");
       }
     }
-    live_[begin] = {begin, end, stream, 0};
+    live_[begin] = {begin, end, stream, 0, pieces};
   }
   // A copy of the block begins on a stream that has no number, behind what its
   // own has queued. Returns the end of it.
@@ -173,19 +201,53 @@ class FakePages final : public PageSystem, public StreamOrder {
     }
     return bytes;
   }
-  int64_t mapped() const { return static_cast<int64_t>(mapped_.size()); }
+  int64_t mapped() const { return std::ssize(addresses_); }
+  // Addresses at which pages are mapped that are mapped elsewhere, too.
+  int64_t aliases() const { return std::ssize(mapped_) - mapped(); }
   int64_t created() const { return created_; }
   int64_t failures() const { return failures_; }
   const std::string& problem() const { return problem_; }
   static char* Base() { return reinterpret_cast<char*>(int64_t{1} << 40); }
 
  private:
+  // Half-open, in the bytes of all pages ever.
+  using Pieces = std::vector<std::pair<int64_t, int64_t>>;
   struct Use {
     char* begin;
     char* end;
     int stream;
     int64_t until;
+    Pieces pieces;
   };
+
+  void MapAt(char* at, uint64_t page) {
+    if (!mapped_.emplace(at, page).second)
+      Complain("an address is mapped twice");
+    ++addresses_[page];
+  }
+  Pieces PiecesOf(char* begin, char* end) const {
+    Pieces pieces;
+    for (char* at = begin; at < end;) {
+      const int64_t offset = (at - Base()) % kFakePage;
+      char* const next = std::min(end, at - offset + kFakePage);
+      const auto page = mapped_.find(at - offset);
+      if (page != mapped_.end()) {
+        const auto first =
+            static_cast<int64_t>(page->second) * kFakePage + offset;
+        pieces.emplace_back(first, first + (next - at));
+      }
+      at = next;
+    }
+    return pieces;
+  }
+  static bool Meet(const Pieces& a, const Pieces& b) {
+    for (const auto& [begin, end] : a) {
+      for (const auto& [other_begin, other_end] : b) {
+        if (begin < other_end && other_begin < end) return true;
+      }
+    }
+    return false;
+  }
 
   // Live blocks are apart, so the last that begins before `end` decides.
   bool MeetsLive(const char* begin, const char* end) const {
@@ -220,7 +282,8 @@ class FakePages final : public PageSystem, public StreamOrder {
   std::vector<StreamClock> known_;
   StreamClock done_;  // by the host
   std::map<char*, uint64_t> mapped_;
-  std::map<const void*, Use> live_;  // by begin
+  std::map<uint64_t, int> addresses_;  // of each page that is mapped
+  std::map<const void*, Use> live_;    // by begin
   std::vector<Use> past_;
   uint64_t next_ = 1;
   int64_t created_ = 0;

@@ -93,29 +93,41 @@ TEST(LayOutTest, WhatIsAliveForAWholeStepMakesNoRoom) {
 
 // Every two blocks at every instant of the second of three steps.
 TEST(LayOutTest, WhatIsThereAtOnceLiesApart) {
+  constexpr int64_t kPage = 1024;
+  int scattered = 0;
   for (int seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);
-    const int64_t count = 3 + random() % 20;
+    const int64_t count = 60 + random() % 100;
     std::vector<StepRequest> step;
     for (int64_t i = 0; i < count; ++i) {
-      step.push_back(Request(1 + random() % 3000, 1 + random() % count));
+      const int64_t most = random() % 3 == 0 ? count / 2 : 8;
+      step.push_back(Request((1 + random() % 12) * 2048, 1 + random() % most));
     }
-    const auto layout = LayOut(step);
+    const auto layout = LayOut(step, Bytes{seed % 2 == 0 ? 0 : kPage});
     ASSERT_TRUE(layout.ok()) << layout.status();
+    const ArenaPlan& plan = layout->plan;
     for (int64_t now = count; now < 2 * count; ++now) {
       std::map<int64_t, int64_t> taken;  // ends by begin
       for (int64_t asked = 0; asked <= now; ++asked) {
         if (asked + step[asked % count].life <= now) continue;
-        const ArenaPlan::Slot& slot = layout->plan.slots()[asked % count];
-        EXPECT_TRUE(taken.emplace(slot.offset, slot.end).second);
+        const ArenaPlan::Slot& slot = plan.slots()[asked % count];
+        scattered += slot.is_scattered() ? 1 : 0;
+        if (!slot.is_scattered()) {
+          EXPECT_TRUE(taken.emplace(slot.offset, slot.end).second);
+        }
+        for (const int64_t i : plan.PagesOf(slot)) {
+          EXPECT_TRUE(taken.emplace(i * kPage, (i + 1) * kPage).second);
+        }
       }
       int64_t free = 0;
       for (const auto& [begin, end] : taken) {
         EXPECT_GE(begin, free) << "seed " << seed << ", instant " << now;
         free = end;
       }
+      EXPECT_LE(Bytes{free}, plan.height());
     }
   }
+  EXPECT_GT(scattered, 1000);
 }
 
 }  // namespace
