@@ -103,6 +103,10 @@ class DigestMemory {
     --used_;
   }
 
+  ByteRange Place(int word) const {
+    return {storage_, static_cast<size_t>(word) * kWord, kWord};
+  }
+
   void Compute(const c10::Storage& bytes, int word) {
     UseHere();
     at::Tensor sum = words_.select(0, word);
@@ -150,6 +154,7 @@ class DeviceWord {
   DeviceWord& operator=(const DeviceWord&) = delete;
 
   uint64_t Value() const { return memory_->Read(index_); }
+  ByteRange Place() const { return memory_->Place(index_); }
 
  private:
   const std::shared_ptr<DigestMemory> memory_;
@@ -186,20 +191,27 @@ uint64_t Digest::Value() const {
   return word_ == nullptr ? value_ : word_->Value();
 }
 
+ByteRange Digest::Place() const { return word_->Place(); }
+
 Digest HostDigest(const c10::Storage& bytes) {
   const c10::Storage here = Device::Get().OnHost(bytes);
   return Digest(absl::HashOf(
       absl::string_view(static_cast<const char*>(here.data()), here.nbytes())));
 }
 
-Digest DigestOf(const c10::Storage& bytes) {
-  if (Device::Get().is_async() && bytes.nbytes() > 0) {
-    try {
-      if (auto digest = DeviceDigest(bytes, kMostWords / 2)) return *digest;
-    } catch (const c10::OutOfMemoryError&) {
-      // The host needs none.
-    }
+std::optional<Digest> DigestInPlace(const c10::Storage& bytes) {
+  if (!Device::Get().is_async() || bytes.nbytes() == 0) {
+    return HostDigest(bytes);
   }
+  try {
+    return DeviceDigest(bytes, kMostWords / 2);
+  } catch (const c10::OutOfMemoryError&) {
+    return std::nullopt;
+  }
+}
+
+Digest DigestOf(const c10::Storage& bytes) {
+  if (auto digest = DigestInPlace(bytes)) return *digest;
   return HostDigest(bytes);
 }
 

@@ -17,7 +17,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
+
+#include "hooks/proofs.h"
 
 namespace ebbtide {
 
@@ -32,6 +35,8 @@ class Digest {
   // Waits for the work that computes it. Throws as a copy to the host does.
   uint64_t Value() const;
   bool is_on_device() const { return word_ != nullptr; }
+  // Its eight bytes on the device, as long as this digest is.
+  ByteRange Place() const;
 
  private:
   uint64_t value_ = 0;
@@ -41,6 +46,8 @@ class Digest {
 // Digests that are to be compared are of one kind: both of the host, or both of
 // the device. Throws as an op does.
 Digest HostDigest(const c10::Storage& bytes);
+// Computed where the bytes lie; nullopt where there is no memory for that.
+std::optional<Digest> DigestInPlace(const c10::Storage& bytes);
 // On a device as long as there is room for it there.
 Digest DigestOf(const c10::Storage& bytes);
 // A digest to be compared with `other`.

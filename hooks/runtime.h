@@ -319,6 +319,7 @@ class Runtime final : public TapeListener {
   void NoteOutputs(Tape* tape, int op, at::TensorList outputs);
   // What the trace is told.
   void LogSave(TapeStorage* storage, const at::Tensor& tensor,
+  bool HasRoomForTrial(const Tape& tape, const TapeOp& op) const;
                const void* parameter);
   void LogUnpack(const TapeStorage& storage);
   void LogPlan();

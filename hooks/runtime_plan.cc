@@ -110,6 +110,7 @@ void Runtime::Decide(Bytes peak, Bytes bounded) {
     for (auto& [signature, book] : books_.entries()) book.DiscardPlans();
   }
   if (settings_.test_wait) planning_.Wait();
+  verifier_.DropRehearsal();
   FetchPlans();
   if (tape_ != nullptr) Learn();
   if (!settings_.budget) {

@@ -145,6 +145,13 @@ std::unique_ptr<WorkScope> Runtime::OnOpBegin(Tape* tape, int index) {
   const TapeOp& op = tape->ops[index];
   if (op.info->mutates && !op.info->batch_norm) BeginWrites(tape, index);
   if (tape != tape_.get()) return nullptr;
+  if (IsToBeTried(op) && !op.foreign && verifier_.MayRehearse(op) &&
+      !HasRoomForTrial(*tape, op)) {
+    const WorkScope own = watch_.kernels().MarkOwn();
+    const AllocationKind scratch(Kind::kScratch);
+    const Proving proving;
+    verifier_.Rehearse(*tape, op);
+  }
   watch_.BeginOp(op.info->name);
   tape->recording = tape_;
   return watch_.kernels().MarkOp();
@@ -216,6 +223,22 @@ bool Runtime::IsToBeTried(const TapeOp& op) const {
   // What is not tried is not verified, and no recipe has an op that is not.
   return settings_.budget.has_value() && settings_.recompute && op.grad_mode &&
          verifier_.IsUnknown(op);
+}
+
+// Outputs of most ops take no more than what they read, and a trial as much
+// again. A step that is over its budget anyhow has room (OnOverrun).
+bool Runtime::HasRoomForTrial(const Tape& tape, const TapeOp& op) const {
+  if (Device::Get().StepPeak(device_) > budget()) return true;
+  if (verifier_.WasRefused(op)) return false;
+  Bytes read{};
+  for (const Argument& argument : op.arguments) {
+    for (const TensorArgument& t : argument.tensors) {
+      if (t.storage < 0) continue;
+      read += Bytes{static_cast<int64_t>(tape.storages[t.storage].bytes)};
+    }
+  }
+  return read == Bytes{} ||
+         Device::Get().FindsRoom(device_, read + read + read);
 }
 
 // Views and ops without a tensor result are no part of any recipe.

@@ -12,11 +12,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "hooks/digest.h"
 #include "hooks/gaps.h"
 #include "hooks/proofs.h"
 #include "hooks/tape.h"
@@ -32,6 +34,25 @@ class Verifier {
     if (op.info->opaque || awaited_.contains(op.signature)) return false;
     const auto result = results_.find(op.signature);
     return result == results_.end() || result->second.is_open;
+  }
+
+  // Runs `op`, which is about to run, and keeps checksums of its outputs
+  // instead of them, with which Try then compares: where memory has no room for
+  // its outputs twice. Nothing is kept where memory is refused. Never throws.
+  void Rehearse(const Tape& tape, const TapeOp& op);
+  // False for an op that writes an argument, or has differed: where it differs
+  // is found beside its outputs. False as well where that has come to nothing.
+  bool MayRehearse(const TapeOp& op) const {
+    constexpr int kMost = 2;
+    const auto rehearsals = rehearsals_.find(op.signature);
+    return !op.info->mutates && !IsOpen(op) &&
+           (rehearsals == rehearsals_.end() || rehearsals->second < kMost);
+  }
+  // Of an op that Try was not called for.
+  void DropRehearsal() { rehearsal_.reset(); }
+  // True if the last trial of the op's signature found no room.
+  bool WasRefused(const TapeOp& op) const {
+    return refused_.contains(op.signature);
   }
 
   // Runs `op` again beside `outputs`, which it has just produced, and notes the
@@ -66,11 +87,17 @@ class Verifier {
     bool is_open = false;  // it has differed; there may be gaps
     std::shared_ptr<const OutputGaps> gaps;
   };
+  struct Rehearsal {
+    uint64_t signature = 0;
+    size_t layout = 0;            // hash of that of its outputs
+    std::vector<Digest> outputs;  // of those that are tensors
+  };
   void Compare(const Tape& tape, const TapeOp& op, at::TensorList outputs,
                const c10::Storage& preimage);
-  // Notes whether they differ, at once or later.
-  void CompareOutputs(const TapeOp& op, at::TensorList outputs,
-                      at::TensorList again);
+  void CompareWithRehearsal(const TapeOp& op, at::TensorList outputs,
+                            const Rehearsal& rehearsal);
+  // Notes if the pairs differ, at once or later.
+  void NoteCompared(const TapeOp& op, const std::vector<BytePair>& pairs);
   bool IsOpen(const TapeOp& op) const {
     const auto result = results_.find(op.signature);
     return result != results_.end() && result->second.is_open;
@@ -92,7 +119,10 @@ class Verifier {
 
   Proofs& proofs_;
   absl::flat_hash_map<uint64_t, Result> results_;
-  absl::flat_hash_set<uint64_t> awaited_;  // signatures
+  absl::flat_hash_set<uint64_t> awaited_;          // signatures
+  absl::flat_hash_set<uint64_t> refused_;          // signatures
+  absl::flat_hash_map<uint64_t, int> rehearsals_;  // by signature
+  std::optional<Rehearsal> rehearsal_;             // of the op that runs
   size_t most_ = kMost;
   int64_t noted_ = 0;
   uint8_t fill_ = 0;  // of the last trial

@@ -63,6 +63,16 @@ def test_a_proof_takes_no_memory_that_the_step_does_not_have(zygote: Zygote) -> 
     assert done.report["peak"] > 7 * MIB
 
 
+def test_an_op_whose_outputs_have_no_room_twice_is_tried_beforehand(
+    zygote: Zygote,
+) -> None:
+    # Where dropouts are kept, 28 MiB are alive.
+    budget = {"EBBTIDE_BUDGET": "16MiB", "EBBTIDE_SPILL_DIR": "none"}
+    done = zygote.same("budgets.wide_dropouts", budget)
+    assert done.report["not_replayable"] == {}
+    assert done.report["peak"] < 20 * MIB
+
+
 def test_what_a_rebuild_has_made_and_still_needs_can_be_spilled(
     zygote: Zygote,
 ) -> None:

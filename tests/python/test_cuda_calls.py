@@ -18,7 +18,7 @@ CORE = "libebbtide_cuda.so"
 RECOMPUTED = {"EBBTIDE_BUDGET": "cuda=80MiB", "EBBTIDE_SPILL_DIR": "none"}
 DEEP = {"LAYERS": "24"}
 # Its plan recomputes nothing.
-DEEP_COPIED = DEEP | {"EBBTIDE_BUDGET": "cuda=192MiB"}
+DEEP_COPIED = DEEP | {"EBBTIDE_BUDGET": "cuda=196MiB"}
 DEEP_RECOMPUTED = DEEP | {
     "EBBTIDE_BUDGET": "cuda=190MiB",
     "EBBTIDE_SPILL_DIR": "none",
@@ -33,7 +33,9 @@ class Told:
 
 
 def told(**variables: str) -> Told:
-    done = run([PYTHON, PROGRAM], **simulator.ENVIRONMENT, **variables)
+    # Nothing is computed, and bytes that no kernel has written are to be alike.
+    nothing = {"CUDASIM_BYTES": "0"}
+    done = run([PYTHON, PROGRAM], **simulator.ENVIRONMENT, **nothing, **variables)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     calls = {state: Counter(made) for state, made in found["calls"].items()}
@@ -123,7 +125,7 @@ def test_a_step_that_copies_makes_hardly_more_calls_than_an_unmanaged_one(
     Which copies a plan has follows from times; what each of them takes does not.
     """
     steady, plain = told(**DEEP_COPIED).calls["steady"], deep.calls["unmanaged"]
-    most, made = GOLDEN_CALLS["a copy within 192 MiB, at most"], ours(steady)
+    most, made = GOLDEN_CALLS["a copy within 196 MiB, at most"], ours(steady)
     copies = made["cudaMemcpyAsync"]
     assert made.keys() == most.keys()
     assert all(made[name] <= most[name] * copies for name in made), made

@@ -50,6 +50,20 @@ def wide(t: Trial) -> None:
     t.train([w], forward, steps=6)
 
 
+def wide_dropouts(t: Trial) -> None:
+    """Three layers, in each a dropout whose result is a third of what it needs."""
+    w = leaf(8 * ROWS, WIDTH)
+
+    def forward(_: int) -> Tensor:
+        means = []
+        for _ in range(3):
+            wide, _mask = torch.native_dropout(w.tanh().repeat(4, 1), 0.5, train=True)
+            means.append(wide.exp().mean())
+        return torch.stack(means).sum()
+
+    t.train([w], forward, steps=6)
+
+
 def chain_of_noise(t: Trial) -> None:
     """Five values of 1 MiB, and noise of each that nothing can make again."""
     w = leaf(8 * ROWS, WIDTH)
