@@ -73,7 +73,8 @@ class Runtime final : public TapeListener {
   absl::Status ChangeBudgets(const std::string& text);
   // Of the step that was last recorded to its end; nullptr: there was none.
   std::shared_ptr<const Profile> LastProfile();
-  // What was last said of the floor; "" before it is known.
+  // A sentence about the floor of the last recorded step; "" before there is
+  // one.
   std::string KnownFloor();
   // A request of the program will fail: writes down what is alive, once per
   // process, and says where, for the error's text. "" where it does not, or
@@ -220,6 +221,8 @@ class Runtime final : public TapeListener {
   // Says, once per signature, that no plan can hold the budget, or why none was
   // found.
   void TellFloor(SignatureBook* book);
+  std::string FloorText() const;
+  void NoteLeastPeak(const Profile& profile);
   void RefreshVerified();
   void KeepTimes(SignatureBook* book);
   // Whether the times of the next pair are to be CUPTI's.
@@ -417,8 +420,9 @@ class Runtime final : public TapeListener {
   Bytes profiled_peak_{};             // of the largest step that has a profile
   std::optional<Progress> progress_;  // nullopt: none is shown
   Bytes waste_{};  // of its peak, what the allocator had beyond what was alive
-  std::string floor_;      // what was last said of it,
-  Bytes highest_floor_{};  // for the highest one
+  std::string least_peak_;  // of the last profile, as a sentence
+  std::string floor_;       // what was last said of it,
+  Bytes highest_floor_{};   // for the highest one
   bool refusal_told_ = false;
   double step_began_ = 0;  // seconds; 0: no pair yet
   std::atomic<std::thread::id> owner_;

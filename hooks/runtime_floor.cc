@@ -62,7 +62,19 @@ void Runtime::TellFloor(SignatureBook* book) {
 std::string Runtime::KnownFloor() {
   // A thread that runs out of memory must not wait for one that replays.
   const auto lock = RuntimeLock::TryAcquire(std::chrono::milliseconds(200));
-  return lock.owns_lock() ? floor_ : "";
+  return lock.owns_lock() ? FloorText() : "";
+}
+
+std::string Runtime::FloorText() const {
+  return floor_.empty() ? least_peak_ : floor_;
+}
+
+void Runtime::NoteLeastPeak(const Profile& profile) {
+  const LeastPeak least = FindLeastPeak(profile, residency_.CanSpill());
+  least_peak_ =
+      absl::StrCat("no plan for the last recorded step takes less than ",
+                   FormatSize(least.bytes), ": ", least.name, " needs it, ",
+                   FormatSize(least.other), " of that not for saved tensors");
 }
 
 std::vector<std::string> Runtime::MakersOf(

@@ -102,7 +102,7 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
 
 std::vector<std::string> Runtime::WhatWouldHelp(const OutOfMemory& what) const {
   std::vector<std::string> helps;
-  if (Count(what.budget) >= 0) {
+  if (Count(what.budget) >= 0 && what.live + what.request > what.budget) {
     helps.push_back(absl::StrCat("a budget of ",
                                  FormatSize(what.live + what.request),
                                  " has room for this request"));
@@ -152,7 +152,7 @@ OutOfMemory Runtime::DescribeOutOfMemory(int device, const std::string& name,
   for (const Ledger::Block& block : ledger.Largest(kLargest)) {
     what.largest.push_back(Describe(block, residency_));
   }
-  what.floor = floor_;
+  what.floor = FloorText();
   what.helps = WhatWouldHelp(what);
   return what;
 }

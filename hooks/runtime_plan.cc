@@ -94,6 +94,10 @@ void Runtime::Learn() {
   if (overran_) TellFloor(&book);
   if (is_recorded) PriceCandidates(&book);
   const bool is_first = (evicted || settings_.test_plans) && book.pairs > 1 &&
+  // A later step that finds no memory says what this one took at least.
+  if (least_peak_.empty() && complete_ && !tape_->stages.empty()) {
+    NoteLeastPeak(BuildProfile(*tape_, watch_, nullptr).profile);
+  }
                         book.plans == SignatureBook::Plans::kNone;
   if ((is_first || book.is_due) && is_recorded && stages == book.stages) {
     AskForPlan(&book);
@@ -299,6 +303,7 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   last_profile_ = std::make_shared<Profile>(profile);
   return measured;
 }
+  NoteLeastPeak(profile);
 
 PlanMargin Runtime::MarginOf(const SignatureBook& book) const {
   const bool is_as_later = note_.plan != nullptr && note_.is_settled;
