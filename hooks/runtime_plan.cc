@@ -256,7 +256,7 @@ Candidate* Runtime::ChooseCandidate(SignatureBook* book) {
   const auto chosen =
       settings_.test_plans  // each in its turn, however slow
           ? std::optional<int>(report_.steps.count() % contestants.size())
-          : ChoosePlan(contestants, book->demand.Least());
+          : ChoosePlan(contestants, book->demand.Median());
   if (chosen) return &book->candidates[*chosen];
   const char* why = "the plan was slower than evicting on demand";
   if (!std::exchange(refusal_told_, true)) {
