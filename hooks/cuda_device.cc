@@ -114,7 +114,7 @@ std::optional<Bytes> CudaDevice::ReservedAsPlanned(int index) const {
   const auto facts =
       CudaAllocator::ArenaOf(static_cast<c10::DeviceIndex>(index));
   if (!facts || facts->state != StepArena::State::kServing) return std::nullopt;
-  return facts->pages.planned + facts->beside;
+  return std::max(facts->pages.planned, facts->height) + facts->beside;
 }
 
 Device::Room CudaDevice::RoomOf(int index) const {

@@ -21,19 +21,14 @@ struct MarginFacts {
   int tightened = 0;  // plans that were short of memory in a row
 };
 
-struct PlanMargin {
-  Bytes alive{};    // of the budget, for live bytes
-  Bytes address{};  // of the budget, for the height of a placement
-};
-
-// At least 1 % or 1 MiB for what the first plan's times and bytes miss, and
-// kMappedMargin or a part in kMappedPart once a layout was measured: the next
-// plan's layout comes out lower or higher by that than its peak says. Each plan
+// At least 1 % or 1 MiB for what the first plan's times and bytes miss; once a
+// layout was measured, what it takes, and kMappedMargin or a part in
+// kMappedPart: the next plan's layout takes more or less by that. Each plan
 // that was short of memory leaves twice as much more as the one before it, from
 // a 128th of the budget on, and no plan more than half.
 inline constexpr Bytes kMappedMargin{2 << 20};
 inline constexpr int kMappedPart = 512;
-PlanMargin MarginFor(const MarginFacts& facts);
+Bytes MarginFor(const MarginFacts& facts);
 
 }  // namespace ebbtide
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/placed_plan.h"
+#include "planner/plan.h"
 #include "planner/simulate.h"
 #include "planner/size.h"
 #include "profiler/detached_thread.h"
@@ -16,14 +16,6 @@ namespace {
 // wait gain more from a plan than this one from a better plan.
 constexpr int kMostHaste = 4;
 
-absl::StatusOr<Plan> PlanFor(const Profile& profile, const PlanOptions& options,
-                             const std::optional<Bytes>& room) {
-  if (!room) return MakePlan(profile, options);
-  auto placed = MakePlacedPlan(profile, options, *room);
-  if (!placed.ok()) return placed.status();
-  return std::move(placed->plan);
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
@@ -32,13 +24,13 @@ absl::StatusOr<std::shared_ptr<const TapePlan>> Planning::Solve(
   options.time_limit = time_limit;
   options.budget -= request.margin;
   const Profile& profile = request.measured.profile;
-  absl::StatusOr<Plan> plan = PlanFor(profile, options, request.room);
+  absl::StatusOr<Plan> plan = MakePlan(profile, options);
   if (plan.ok() && !plan->feasible) {
     // The plan that takes the least leaves the most of the margin.
     const Bytes least = plan->least_budget;
     const Bytes all = request.options.budget;
     options.budget = least > options.budget ? std::min(least, all) : all;
-    plan = PlanFor(profile, options, request.room);
+    plan = MakePlan(profile, options);
   }
   if (!plan.ok()) return plan.status();
   if (!plan->feasible) {
@@ -139,8 +131,7 @@ void Planning::Shared::Serve() {
 }
 
 int Planning::Ask(const Tape& tape, MeasuredProfile measured,
-                  const PlanOptions& options, Bytes margin,
-                  std::optional<Bytes> room, bool with_second) {
+                  const PlanOptions& options, Bytes margin, bool with_second) {
   auto request = std::make_shared<Request>();
   request->signature = tape.hash;
   request->number = ++asked_;
@@ -148,7 +139,6 @@ int Planning::Ask(const Tape& tape, MeasuredProfile measured,
   request->measured = std::move(measured);
   request->options = options;
   request->margin = margin;
-  request->room = room;
   request->with_second = with_second;
   if (!Enqueue(&Shared::first, request)) {
     shared_->Publish(*request, absl::ResourceExhaustedError(

@@ -42,8 +42,7 @@ class Planning {
   // wherever its buffers have to lie (planner/placed_plan.h), if there is such
   // a one. With others waiting less than options.time_limit is taken for each.
   int Ask(const Tape& tape, MeasuredProfile measured,
-          const PlanOptions& options, Bytes margin, std::optional<Bytes> room,
-          bool with_second);
+          const PlanOptions& options, Bytes margin, bool with_second);
   // Wants to know what plans of request `number` would take by another
   // measurement. A plan that it does not fit keeps its price.
   void Price(const Tape& tape, int number, MeasuredProfile measured,
@@ -65,7 +64,6 @@ class Planning {
     TapePlan bound;  // without plan and steps
     PlanOptions options;
     Bytes margin{};
-    std::optional<Bytes> room;
     bool with_second = false;
     bool in_place = false;  // for the second plan
     // Plans to be priced; empty: one is to be made.

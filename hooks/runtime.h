@@ -234,6 +234,8 @@ class Runtime final : public TapeListener {
   // Whether memory was short since the last time; where it lies in segments,
   // also whether some had to be given back for others.
   bool WasPressed();
+  // A margin that differs by no more is the same.
+  Bytes LeastGain() const;
   // The last step followed its plan, and was short of memory.
   void TightenPlans(SignatureBook* book);
   // The last step followed its plan, and was not.
@@ -250,7 +252,7 @@ class Runtime final : public TapeListener {
   void SpreadTimes(const SignatureBook& book);
   Origin OriginOf(const SignatureBook& book) const;
   // What the next plan for these steps is to leave free, by the last step.
-  PlanMargin MarginOf(const SignatureBook& book) const;
+  Bytes MarginOf(const SignatureBook& book) const;
   void AskForPlan(SignatureBook* book);
   void FetchPlans();
   void FetchPlan(Planning::Made* made);
@@ -317,12 +319,12 @@ class Runtime final : public TapeListener {
   int StorageToSave(Tape* tape, const at::Tensor& tensor) const;
   bool IsMoot(const Tape& tape, int op) const;
   bool IsToBeTried(const TapeOp& op) const;
+  bool HasRoomForTrial(const Tape& tape, const TapeOp& op) const;
   void NoteOp(Tape* tape, int op, at::TensorList outputs);
   void NoteCopy(Tape* tape, int op, int copy);
   void NoteOutputs(Tape* tape, int op, at::TensorList outputs);
   // What the trace is told.
   void LogSave(TapeStorage* storage, const at::Tensor& tensor,
-  bool HasRoomForTrial(const Tape& tape, const TapeOp& op) const;
                const void* parameter);
   void LogUnpack(const TapeStorage& storage);
   void LogPlan();

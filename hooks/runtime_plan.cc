@@ -85,19 +85,22 @@ void Runtime::Learn() {
   RefreshVerified();
   NoteStepTime(&book, evicted);
   if (note_.plan != nullptr) {
+    if (note_.is_settled && note_.layout_waste) {
+      book.layout_waste = note_.layout_waste;
+    }
     if (was_pressed) {
       TightenPlans(&book);
     } else {
       RefinePlans(&book);
     }
   }
-  if (overran_) TellFloor(&book);
-  if (is_recorded) PriceCandidates(&book);
-  const bool is_first = (evicted || settings_.test_plans) && book.pairs > 1 &&
   // A later step that finds no memory says what this one took at least.
   if (least_peak_.empty() && complete_ && !tape_->stages.empty()) {
     NoteLeastPeak(BuildProfile(*tape_, watch_, nullptr).profile);
   }
+  if (overran_) TellFloor(&book);
+  if (is_recorded) PriceCandidates(&book);
+  const bool is_first = (evicted || settings_.test_plans) && book.pairs > 1 &&
                         book.plans == SignatureBook::Plans::kNone;
   if ((is_first || book.is_due) && is_recorded && stages == book.stages) {
     AskForPlan(&book);
@@ -107,6 +110,7 @@ void Runtime::Learn() {
 void Runtime::Decide(Bytes peak, Bytes bounded) {
   const bool was_resting = state_ == State::kResting;
   proofs_.Settle();
+  verifier_.DropRehearsal();
   JudgeShadowed();
   if (plans_may_spill_ && !residency_.CanSpill()) {
     plans_may_spill_ = false;
@@ -114,7 +118,6 @@ void Runtime::Decide(Bytes peak, Bytes bounded) {
     for (auto& [signature, book] : books_.entries()) book.DiscardPlans();
   }
   if (settings_.test_wait) planning_.Wait();
-  verifier_.DropRehearsal();
   FetchPlans();
   if (tape_ != nullptr) Learn();
   if (!settings_.budget) {
@@ -188,7 +191,7 @@ void Runtime::TakePlan(SignatureBook* book,
       std::find_if(book->candidates.begin(), book->candidates.end(),
                    [&](const Candidate& c) { return c.moves == moves; });
   if (old != book->candidates.end()) {
-    if (!IsWorth(made, *old)) return;
+    if (!old->is_too_high && !IsWorth(made, *old)) return;
     book->candidates.erase(old);
   }
   // Copies of bytes need no proof.
@@ -300,24 +303,21 @@ MeasuredProfile Runtime::TakeProfile(const SignatureBook& book) {
   profile.origin = OriginOf(book);
   profile.tail_time = std::max(0.0, RestTime(book, BaseTime(profile)));
   RunLog::Global().AddText(TextKind::kProfile, ProfileToJson(profile));
+  NoteLeastPeak(profile);
   last_profile_ = std::make_shared<Profile>(profile);
   return measured;
 }
-  NoteLeastPeak(profile);
 
-PlanMargin Runtime::MarginOf(const SignatureBook& book) const {
-  const bool is_as_later = note_.plan != nullptr && note_.is_settled;
-  return MarginFor(
-      {.budget = budget(),
-       .beside = Device::Get().WasteBeside(device_),
-       .of_step = waste_,
-       .of_layout = is_as_later ? note_.layout_waste : std::nullopt,
-       .tightened = book.tightened});
+Bytes Runtime::MarginOf(const SignatureBook& book) const {
+  return MarginFor({.budget = budget(),
+                    .beside = Device::Get().WasteBeside(device_),
+                    .of_step = waste_,
+                    .of_layout = book.layout_waste,
+                    .tightened = book.tightened});
 }
 
 void Runtime::AskForPlan(SignatureBook* book) {
-  const PlanMargin margin = MarginOf(*book);
-  book->margin = margin.alive;
+  book->margin = MarginOf(*book);
   // The search is near its best in 1 ms per op. Planning takes a core of the
   // job: no more of it than pays soon.
   const absl::Duration size = absl::Milliseconds(tape_->ops.size());
@@ -341,16 +341,10 @@ void Runtime::AskForPlan(SignatureBook* book) {
     // Another plan for every signature. Hashes are those of one process only.
     options.seed = (*settings_.test_plans << 16) + test_plans_made_++;
   }
-  // Where an arena may serve, what its addresses take counts, not only what is
-  // alive.
-  std::optional<Bytes> room;
-  if (Device::Get().is_async() && !settings_.test_plans) {
-    room = budget() - margin.address;
-  }
   // The candidates are followed until others are made.
   if (book->candidates.empty()) book->plans = SignatureBook::Plans::kAsked;
   book->request =
-      planning_.Ask(*tape_, TakeProfile(*book), options, book->margin, room,
+      planning_.Ask(*tape_, TakeProfile(*book), options, book->margin,
                     book->is_due || settings_.test_plans);
   book->is_due = false;
 }

@@ -43,6 +43,11 @@ double RestOf(const std::optional<StepWork>& work, double step) {
 
 }  // namespace
 
+Bytes Runtime::LeastGain() const {
+  constexpr int kPart = 512;
+  return Bytes{Count(budget()) / kPart};
+}
+
 bool Runtime::WasPressed() {
   const int64_t before = std::exchange(give_backs_, GiveBacks(device_));
   return was_relieved_.exchange(false) || give_backs_ > before;
@@ -53,7 +58,6 @@ bool Runtime::WasPressed() {
 // enough.
 void Runtime::TightenPlans(SignatureBook* book) {
   constexpr int kMost = 5;
-  constexpr int kLeastGain = 512;  // part of the budget
   constexpr double kNear = 1.015;
   const Candidate* candidate = Followed();
   if (!Device::Get().is_async() || settings_.test_plans ||
@@ -65,9 +69,9 @@ void Runtime::TightenPlans(SignatureBook* book) {
   }
   book->short_steps = 0;
   const Bytes peak = candidate->plan->plan.peak;
-  const Bytes least{Count(budget()) / kLeastGain};
+  const Bytes least = LeastGain();
   // More may lie beside planned addresses, once they serve, than was known.
-  if (MarginOf(*book).alive > book->margin + least) {
+  if (MarginOf(*book) > book->margin + least) {
     book->DiscardPlans();
     return;
   }
@@ -84,11 +88,12 @@ void Runtime::TightenPlans(SignatureBook* book) {
 // The first plan is made in little time, of two steps that were short of
 // memory.
 void Runtime::RefinePlans(SignatureBook* book) {
-  const Candidate* candidate = Followed();
+  Candidate* candidate = Followed();
   if (settings_.test_plans || book->is_refined || candidate == nullptr ||
       !note_.is_settled || candidate->times.steps() < kTrial) {
     return;
   }
+  candidate->is_too_high = MarginOf(*book) > book->margin + LeastGain();
   book->is_refined = true;
   book->is_due = true;
   book->priced_at = 0;  // what takes their place is compared by the same times

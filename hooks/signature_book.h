@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +22,10 @@ struct TapePlan;
 // A plan, and what came of following it.
 struct Candidate {
   std::shared_ptr<const TapePlan> plan;
-  bool moves = false;     // bytes to the host and back
-  bool proven = false;    // shadowed, and nothing differed
+  bool moves = false;   // bytes to the host and back
+  bool proven = false;  // shadowed, and nothing differed
+  // Its layout takes more than was left for it: pages move in its steps.
+  bool is_too_high = false;
   bool unsteady = false;  // did not hold the budget without the recorder
   StepTimes times;        // seconds, of complete pairs
   int reported = -1;      // index in the report's plans
@@ -66,6 +69,8 @@ struct SignatureBook {
   Bytes margin{};           // that the last request left free of the budget
   bool is_due = false;      // for plans that are made with more time
   bool is_refined = false;  // those were asked for
+  // What the last layout that served such pairs took beyond their live bytes.
+  std::optional<Bytes> layout_waste;
   // Steps as planned in which memory was short all the same, since it was last
   // planned for less, and how often that was.
   int short_steps = 0;
