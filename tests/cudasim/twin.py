@@ -105,6 +105,12 @@ def _virtual_clocks() -> None:
     time.perf_counter_ns = time.monotonic_ns = nanoseconds
 
 
+def begin() -> None:
+    """Makes this process, which has the variables of `environment`, one of the twin."""
+    _timed()
+    _virtual_clocks()
+
+
 def _count_steps(path: str) -> None:
     """Writes what each step took, as JSON, when the process ends.
 
@@ -152,8 +158,7 @@ def _count_steps(path: str) -> None:
 def main() -> None:
     if len(sys.argv) < 2:
         raise SystemExit("usage: twin.py PROGRAM [ARGUMENT...]")
-    _timed()
-    _virtual_clocks()
+    begin()
     if path := os.environ.get("CUDASIM_STEPS"):
         _count_steps(path)
     sys.argv = sys.argv[1:]

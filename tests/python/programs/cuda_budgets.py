@@ -1,10 +1,11 @@
 """Jobs for budgets of many sizes, on the simulated device: cases of programs/zygote.py.
 
-Their variables: BUDGETS_STEPS; BUDGETS_DEEP=1, for models as deep as those that died on
-an H100; BUDGETS_EXACT=1, with which numbers are computed; BUDGETS_FLOOR=1, with which
-they note the least budget that a plan is known for, where another changes nothing.
-Each step waits for the plans in the making, so that one is there after as many steps on
-every machine. A line "took ALLOCATED RESERVED" is printed of each step.
+They run on the twin but where numbers are computed. Their variables: BUDGETS_STEPS;
+BUDGETS_DEEP=1, for models as deep as those that died on an H100; BUDGETS_EXACT=1, with
+which numbers are computed; BUDGETS_FLOOR=1, with which they note the least budget that
+a plan is known for, where another changes nothing. Each step waits for the plans in
+the making, so that one is there after as many steps on every machine. A line "took
+ALLOCATED RESERVED" is printed of each step.
 """
 
 import contextlib
@@ -29,11 +30,17 @@ import gpu_child
 import gpu_models
 import llama_child
 import trainer_child
+import twin
 
 # mypy: disallow-untyped-calls=False
 
 JOBS = Path(__file__).resolve().parents[3] / "bench" / "jobs"
 CURVE_SECONDS = 0.5
+
+
+def begin() -> None:
+    if not asks("BUDGETS_EXACT"):
+        twin.begin()
 
 
 def end_step() -> None:
@@ -62,7 +69,7 @@ def note_floor(t: Trial) -> None:
 
 def train(t: Trial, make: Callable[[], gpu_models.Task], fused: bool) -> None:
     """The loop of bench/gpu/gpu_child.py."""
-    torch.backends.cudnn.enabled = False
+    begin()
     task = make()
     parameters = task.model.parameters()
     optimizer = torch.optim.AdamW(parameters, lr=1e-4, fused=fused)
@@ -92,7 +99,7 @@ def llama(t: Trial) -> None:
 
 def trainer(t: Trial) -> None:
     """transformers' Trainer of bench/gpu, with sequences of 512 to 2048 tokens."""
-    torch.backends.cudnn.enabled = False
+    begin()
     trainer_child.VOCABULARY = 4000
     trainer_child.SHAPE = {
         "hidden_size": 256,
@@ -113,18 +120,20 @@ def trainer(t: Trial) -> None:
     note_floor(t)
 
 
-# Sizes and batches of the jobs in bench/jobs: hundreds of MiB are alive, but where
-# numbers are computed.
+# Sizes and batches of the jobs in bench/jobs: some GiB are alive, so that a page is a
+# thousandth of the budget as on a device of today, but where numbers are computed.
 BATCHES = {
-    "gpt": ("small", 512, 16),
-    "resnet": ("full", 64, 16),
-    "unet": ("full", 16, 4),
-    "encdec": ("full", 64, 8),
-    "lstm": ("small", 8192, 512),
+    "gpt": ("small", 4096, 16),
+    "resnet": ("full", 256, 16),
+    "unet": ("full", 64, 4),
+    "encdec": ("full", 256, 8),
+    "lstm": ("small", 32768, 512),
 }
 
 
 def job(t: Trial, name: str) -> None:
+    begin()
+
     class Log(common.Log):
         def step(self, loss: float) -> None:
             super().step(loss)
