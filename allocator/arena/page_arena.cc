@@ -383,13 +383,15 @@ void PageArena::EndPlan() {
   plan_.reset();
 }
 
-// Blocks of scattered slots keep their addresses, alone.
+// Blocks of scattered slots keep their addresses, alone. What fails is tried
+// once more; pages that then still have two addresses are not used again.
 void PageArena::UnmapScattered() {
   if (plan_aliases_.first == plan_aliases_.last) return;
-  // No work uses an address that is unmapped. A device that fails here has none
-  // left that counts.
-  ages_.WaitForAll();
-  for (const StreamMark& end : plan_->OutsideEnds()) WaitForOutside(end);
+  // No work uses an address that is unmapped.
+  if (!ages_.WaitForAll() && !ages_.WaitForAll()) return;
+  for (const StreamMark& end : plan_->OutsideEnds()) {
+    if (!WaitForOutside(end) && !WaitForOutside(end)) return;
+  }
   for (const ArenaPlan::Slot* slot : plan_->Live()) {
     if (!slot->is_scattered()) continue;
     const PageRange own = PagesOf(*slot);
@@ -405,8 +407,7 @@ std::vector<int64_t> PageArena::PlanLives() const {
   return plan_ == nullptr ? std::vector<int64_t>() : plan_->lives();
 }
 
-// Addresses of a plan that ends. A page that could not be unmapped where it is
-// mapped twice is never used again.
+// Addresses of a plan that ends, but those of pages that have others.
 void PageArena::AddGap(int64_t begin, int64_t end, const StreamUses& uses) {
   while (begin < end) {
     const int64_t page = begin / pages_.page();
