@@ -40,7 +40,8 @@ def test_a_run_that_a_signal_ends_has_a_closing_line_and_a_report(
     number: int, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.json"
-    options = ["--budget=16MiB", f"--report={report}"]
+    # A step takes 14 MiB: something has to be evicted.
+    options = ["--budget=13MiB", f"--report={report}"]
     program = [PYTHON, "-c", STOPPED, str(int(number))]
     done = run([str(harness.EBBTIDE), "run", *options, "--", *program])
     plain = run(program)
