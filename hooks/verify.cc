@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/hash/hash.h"
-#include "absl/types/span.h"
 #include "hooks/device.h"
 #include "hooks/insist.h"
 #include "hooks/replay.h"
@@ -45,21 +43,22 @@ Tensors RunFilled(const Tape& tape, const TapeOp& op,
   });
 }
 
-// Outputs that lie alike in storages of the same size.
-bool SameLayout(at::TensorList a, at::TensorList b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].defined() != b[i].defined()) return false;
-    if (!a[i].defined()) continue;
-    if (a[i].dtype() != b[i].dtype() || a[i].sizes() != b[i].sizes() ||
-        a[i].strides() != b[i].strides() ||
-        a[i].storage_offset() != b[i].storage_offset() ||
-        a[i].is_conj() != b[i].is_conj() || a[i].is_neg() != b[i].is_neg() ||
-        a[i].storage().nbytes() != b[i].storage().nbytes()) {
-      return false;
+OutputLayouts LayoutsOf(at::TensorList tensors) {
+  OutputLayouts layouts;
+  for (const at::Tensor& t : tensors) {
+    if (!t.defined()) {
+      layouts.emplace_back();
+      continue;
     }
+    layouts.push_back({{.type = t.scalar_type(),
+                        .sizes = t.sizes().vec(),
+                        .strides = t.strides().vec(),
+                        .offset = t.storage_offset(),
+                        .is_conj = t.is_conj(),
+                        .is_neg = t.is_neg(),
+                        .bytes = t.storage().nbytes()}});
   }
-  return true;
+  return layouts;
 }
 
 ByteRange Elements(const at::Tensor& tensor) {
@@ -73,22 +72,7 @@ bool MayHaveGaps(const TapeOp& op) {
   return !op.info->mutates && !op.info->dynamic;
 }
 
-size_t HashOfLayout(at::TensorList tensors) {
-  size_t hash = 0;
-  for (const at::Tensor& t : tensors) {
-    if (!t.defined()) {
-      hash = absl::HashOf(hash);
-      continue;
-    }
-    hash = absl::HashOf(hash, static_cast<int>(t.scalar_type()),
-                        absl::MakeConstSpan(t.sizes()),
-                        absl::MakeConstSpan(t.strides()), t.storage_offset(),
-                        t.is_conj(), t.is_neg(), t.storage().nbytes());
-  }
-  return hash;
-}
-
-// Of tensors that lie alike, a pair for each two.
+// A pair for each two tensors, which lie alike.
 std::vector<BytePair> Elements(at::TensorList a, at::TensorList b) {
   const ReplayScope scope;
   std::vector<BytePair> pairs;
@@ -113,7 +97,7 @@ std::optional<OutputGaps> FindGaps(const Tape& tape, const TapeOp& op,
   again.clear();
   const uint8_t other_fill = ~fill;
   again = RunFilled(tape, op, preimage, other_fill);
-  if (!SameLayout(outputs, again)) return std::nullopt;
+  if (LayoutsOf(outputs) != LayoutsOf(again)) return std::nullopt;
   OutputGaps found(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!searches[i]) continue;
@@ -149,7 +133,7 @@ void Verifier::Compare(const Tape& tape, const TapeOp& op,
   // Another byte than the last times: blocks that they filled come back.
   const uint8_t fill = ++fill_;
   Tensors again = RunFilled(tape, op, preimage, fill);
-  if (!SameLayout(outputs, again)) return Note(op.signature, {});
+  if (LayoutsOf(outputs) != LayoutsOf(again)) return Note(op.signature, {});
   if (!IsOpen(op)) NoteCompared(op, Elements(outputs, again));
   if (!IsOpen(op)) return;
   auto gaps = FindGaps(tape, op, outputs, preimage, std::move(again), fill);
@@ -167,7 +151,7 @@ void Verifier::Rehearse(const Tape& tape, const TapeOp& op) {
     Insist([&] {
       const Tensors outputs = RunFilled(tape, op, c10::Storage(), ++fill_);
       Rehearsal done = {.signature = op.signature,
-                        .layout = HashOfLayout(outputs)};
+                        .layouts = LayoutsOf(outputs)};
       for (const at::Tensor& output : outputs) {
         if (!output.defined()) continue;
         const auto digest = DigestInPlace(output.storage());
@@ -183,7 +167,7 @@ void Verifier::Rehearse(const Tape& tape, const TapeOp& op) {
 
 void Verifier::CompareWithRehearsal(const TapeOp& op, at::TensorList outputs,
                                     const Rehearsal& rehearsal) {
-  if (rehearsal.layout != HashOfLayout(outputs)) return Note(op.signature, {});
+  if (rehearsal.layouts != LayoutsOf(outputs)) return Note(op.signature, {});
   std::vector<Digest> now;
   std::vector<BytePair> on_device;
   bool are_equal = true;

@@ -25,6 +25,21 @@
 
 namespace ebbtide {
 
+// How an output lies in its storage.
+struct OutputLayout {
+  at::ScalarType type = at::kByte;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  int64_t offset = 0;
+  bool is_conj = false;
+  bool is_neg = false;
+  size_t bytes = 0;  // of the storage
+
+  friend bool operator==(const OutputLayout&, const OutputLayout&) = default;
+};
+// By output; nullopt for one that is no tensor.
+using OutputLayouts = std::vector<std::optional<OutputLayout>>;
+
 class Verifier {
  public:
   explicit Verifier(Proofs* proofs) : proofs_(*proofs) {}
@@ -48,7 +63,7 @@ class Verifier {
     return !op.info->mutates && !IsOpen(op) &&
            (rehearsals == rehearsals_.end() || rehearsals->second < kMost);
   }
-  // Of an op that Try was not called for.
+  // Drops the checksums of an op that Try was not called for.
   void DropRehearsal() { rehearsal_.reset(); }
   // True if the last trial of the op's signature found no room.
   bool WasRefused(const TapeOp& op) const {
@@ -89,7 +104,7 @@ class Verifier {
   };
   struct Rehearsal {
     uint64_t signature = 0;
-    size_t layout = 0;            // hash of that of its outputs
+    OutputLayouts layouts;
     std::vector<Digest> outputs;  // of those that are tensors
   };
   void Compare(const Tape& tape, const TapeOp& op, at::TensorList outputs,
