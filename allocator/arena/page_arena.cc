@@ -259,13 +259,12 @@ bool PageArena::Back(const ArenaPlan::Slot& slot) {
   if (!slot.is_scattered()) {
     is_backed = MapPlanPages(PagesOf(slot));
   } else {
-    const PageRange own = PagesOf(slot);
     std::vector<int64_t> pages;
-    ForEachPlanPage(slot, [&](int64_t i) {
-      pages.push_back(i);
-      is_backed = is_backed && MapPlanPages({i, i + 1});
-    });
-    if (is_backed) is_backed = pages_.MapAliases(own.first, pages).ok();
+    ForEachPlanPage(slot, [&](int64_t i) { pages.push_back(i); });
+    for (const PageRange& run : RunsOf(pages)) {
+      is_backed = is_backed && MapPlanPages(run);
+    }
+    is_backed = is_backed && pages_.MapAliases(PagesOf(slot).first, pages).ok();
   }
   backed_ = nullptr;
   pages_.ReleaseSpare();
