@@ -93,7 +93,8 @@ void Runtime::RefinePlans(SignatureBook* book) {
       !note_.is_settled || candidate->times.steps() < kTrial) {
     return;
   }
-  candidate->is_too_high = MarginOf(*book) > book->margin + LeastGain();
+  candidate->is_too_high = book->layout_waste.has_value() &&
+                           MarginOf(*book) > book->margin + LeastGain();
   book->is_refined = true;
   book->is_due = true;
   book->priced_at = 0;  // what takes their place is compared by the same times
