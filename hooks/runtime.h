@@ -71,7 +71,7 @@ class Runtime final : public TapeListener {
   // plans are made anew. InvalidArgument: not such a text. FailedPrecondition:
   // off, or nothing has a budget that could be changed.
   absl::Status ChangeBudgets(const std::string& text);
-  // Of the step that was last recorded to its end; nullptr: there was none.
+  // Profile of the last fully recorded step, or nullptr.
   std::shared_ptr<const Profile> LastProfile();
   // A sentence about the floor of the last recorded step; "" before there is
   // one.

@@ -15,6 +15,14 @@
 #include "planner/size.h"
 
 namespace ebbtide {
+namespace {
+
+std::string WhoNeeds(const LeastPeak& least) {
+  return absl::StrCat(least.name, " needs it, ", FormatSize(least.other),
+                      " of that not for saved tensors");
+}
+
+}  // namespace
 
 void Runtime::TellFloor(SignatureBook* book) {
   // Steady pairs have no ops. An op that is still to be tried may yet prove
@@ -48,8 +56,7 @@ void Runtime::TellFloor(SignatureBook* book) {
       residency_.CanSpill() ? "" : absl::StrCat(" without ", words.moving);
   floor_ =
       absl::StrCat("the budget is below the floor of ", FormatSize(floor.bytes),
-                   without, ": ", floor.name, " needs it, ",
-                   FormatSize(floor.other), " of that not for saved tensors");
+                   without, ": ", WhoNeeds(floor));
   std::string advice = "a smaller batch lowers it";
   if (spilling.bytes < floor.bytes) {
     advice = absl::StrCat(words.moving, " (", words.allow, ") lowers it to ",
@@ -73,8 +80,7 @@ void Runtime::NoteLeastPeak(const Profile& profile) {
   const LeastPeak least = FindLeastPeak(profile, residency_.CanSpill());
   least_peak_ =
       absl::StrCat("no plan for the last recorded step takes less than ",
-                   FormatSize(least.bytes), ": ", least.name, " needs it, ",
-                   FormatSize(least.other), " of that not for saved tensors");
+                   FormatSize(least.bytes), ": ", WhoNeeds(least));
 }
 
 std::vector<std::string> Runtime::MakersOf(

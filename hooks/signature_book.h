@@ -69,7 +69,8 @@ struct SignatureBook {
   Bytes margin{};           // that the last request left free of the budget
   bool is_due = false;      // for plans that are made with more time
   bool is_refined = false;  // those were asked for
-  // What the last layout that served such pairs took beyond their live bytes.
+  // Bytes that the last layout that served such pairs took beyond the live
+  // ones.
   std::optional<Bytes> layout_waste;
   // Steps as planned in which memory was short all the same, since it was last
   // planned for less, and how often that was.

@@ -96,7 +96,7 @@ class Placer {
   }
   std::optional<PageSpot> Place(int64_t size, int64_t hint,
                                 const Lifetime& live) {
-    // What is lent has room for fewer.
+    // Lent places come first: they have room for fewer buffers.
     std::vector<Holes*> holes;
     for (auto& [begin, lent] : lent_) {
       if (lent.begin <= live.begin[0] && live.end[0] <= lent.end) {

@@ -123,7 +123,7 @@ void ArenaPlan::Scatter(absl::Span<const PlannedRequest> step) {
   addresses_ = known.empty() ? height_ : Bytes{next};
 }
 
-// Of its memory.
+// Visits the memory of the slot.
 template <typename Visit>
 void ArenaPlan::ForEachPiece(const Slot& slot, Visit visit) const {
   if (!slot.is_scattered()) return visit(slot.offset, slot.end);

@@ -28,7 +28,7 @@ struct PlannedRequest {
   Bytes size{};        // as asked for
   int stream = 0;      // number of the one it is asked for on
   int64_t offset = 0;  // of its slot, or kUnplaced
-  // Of a scattered slot, whose offset is not read: its pages, ascending.
+  // Pages of a scattered slot, ascending; its offset is not read.
   std::vector<int64_t> pages = {};
 };
 
@@ -63,7 +63,7 @@ class ArenaPlan {
     return {preceding_.data() + slot.first_preceding,
             static_cast<size_t>(slot.last_preceding - slot.first_preceding)};
   }
-  // Of a scattered slot.
+  // Pages of a scattered slot; empty for others.
   absl::Span<const int64_t> PagesOf(const Slot& slot) const {
     return {pages_.data() + slot.first_page,
             static_cast<size_t>(slot.last_page - slot.first_page)};
@@ -72,10 +72,10 @@ class ArenaPlan {
   bool Overlap(const Slot& a, const Slot& b) const;
   // Distinct offsets, by site, ascending.
   absl::Span<const int64_t> sites() const { return sites_; }
-  // Of the memory.
+  // Bytes of memory.
   Bytes height() const { return height_; }
-  // Of all addresses: scattered slots lie behind the memory, from a whole page
-  // on.
+  // Bytes of addresses: scattered slots lie behind the memory, from a whole
+  // page on.
   Bytes addresses() const { return addresses_; }
 
  private:
