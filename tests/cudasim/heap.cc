@@ -141,10 +141,14 @@ Error Heap::Map(void* address, size_t size, size_t offset, uint64_t handle) {
   }
   Handle& held = found->second;
   ++held.holders;
+  // Mapped a second time, it keeps its bytes.
+  const bool is_fresh = std::none_of(
+      ranges_.begin(), ranges_.end(),
+      [&](const auto& range) { return range.second.handle == handle; });
   MapShadow(Number(address), size, held.file_offset + offset);
   ranges_[Number(address)] = {size, held.device, held.file_offset + offset,
                               handle};
-  if (poison_) memset(Bytes(address), *poison_, size);
+  if (poison_ && is_fresh) memset(Bytes(address), *poison_, size);
   return Error::kNone;
 }
 

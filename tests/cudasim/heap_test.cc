@@ -61,6 +61,23 @@ TEST(HeapTest, FreshMemoryIsPoisonedEachTime) {
   }
 }
 
+TEST(HeapTest, PoisonComesOnlyWhereAHandleIsMappedNowhereElse) {
+  HeapOptions options = Small(8 * kMiB);
+  options.poison = 0xff;
+  Heap heap(options);
+  void* space = nullptr;
+  uint64_t handle = 0;
+  ASSERT_EQ(heap.Reserve(8 * kMiB, &space), Error::kNone);
+  ASSERT_EQ(heap.CreateHandle(0, 2 * kMiB, &handle), Error::kNone);
+  char* const first = static_cast<char*>(space);
+  char* const second = first + 4 * kMiB;
+  ASSERT_EQ(heap.Map(first, 2 * kMiB, 0, handle), Error::kNone);
+  EXPECT_EQ(*heap.Bytes(first), std::byte{0xff});
+  *heap.Bytes(first) = std::byte{1};
+  ASSERT_EQ(heap.Map(second, 2 * kMiB, 0, handle), Error::kNone);
+  EXPECT_EQ(*heap.Bytes(second), std::byte{1});
+}
+
 TEST(HeapDeathTest, AHostThatDereferencesADeviceAddressDies) {
   Heap heap(Small(2 * kMiB));
   void* block = nullptr;
