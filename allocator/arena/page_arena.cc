@@ -68,7 +68,9 @@ void* PageArena::AllocateAnywhere(Bytes size, int stream, By by) {
   for (const Zone zone : {own, kPassing, kGradients, kLasting, kSmall}) {
     if (void* const block = AllocateByDemand(need, stream, zone)) return block;
   }
-  return nullptr;
+  void* const block = AllocateJoined(need, stream);
+  pages_.ReleaseSpare();
+  return block;
 }
 
 void* PageArena::AllocateByDemand(int64_t size, int stream, Zone zone) {
@@ -81,7 +83,9 @@ void* PageArena::AllocateByDemand(int64_t size, int stream, Zone zone) {
   }
   const auto window = ChooseWindow(size, stream, zone);
   if (!window) return nullptr;
-  const bool is_taken = TakeWindow(*window, size, stream);
+  const bool is_taken =
+      (window->missing == 0 || MapWindow(*window, size, stream)) &&
+      TakeFree(window->begin, window->begin + size, stream);
   pages_.ReleaseSpare();
   return is_taken ? Book(window->begin, size, stream) : nullptr;
 }
@@ -118,11 +122,10 @@ std::optional<PageWindow> PageArena::ChooseWindow(int64_t size, int stream,
   return any ? any : own;
 }
 
-bool PageArena::TakeWindow(const PageWindow& window, int64_t size, int stream) {
-  if (window.missing > 0 && !MapWindow(window, size, stream)) return false;
-  const int64_t end = window.begin + size;
-  FreeExtents& free = FreeAt(window.begin);
-  StreamUses uses = free.Take(window.begin, end);
+// Work of the stream runs behind that of others which uses them.
+bool PageArena::TakeFree(int64_t begin, int64_t end, int stream) {
+  if (begin == end) return true;
+  StreamUses uses = FreeAt(begin).Take(begin, end);
   for (const StreamUse& use : uses) {
     if (use.stream == stream) continue;
     StreamMark mark = use.end;
@@ -131,10 +134,77 @@ bool PageArena::TakeWindow(const PageWindow& window, int64_t size, int stream) {
       if (now.ok()) mark = *now;
     }
     if (mark != nullptr && order_.RunBehind(mark, stream).ok()) continue;
-    free.Add(window.begin, {end, true, std::move(uses)});
+    FreeAt(begin).Add(begin, {end, true, std::move(uses)});
     return false;
   }
   return true;
+}
+
+void* PageArena::AllocateJoined(int64_t size, int stream) {
+  const int64_t available = system_.Room() +
+                            std::ssize(FreePages(free_, pages_, {})) +
+                            std::ssize(IdlePlanPages());
+  const auto joint = FindJoint(free_, pages_, size, available);
+  if (!joint) return nullptr;
+  const auto at = TakeAddresses(joint->pages + 2);
+  if (!at) return nullptr;
+  const int64_t head = (at->first + 1) * pages_.page() - joint->head_size;
+  const bool is_mapped = MapJoint(*joint, *at, stream);
+  // What is not part of the block.
+  const int64_t begin = at->first * pages_.page();
+  const int64_t end = at->last * pages_.page();
+  const StreamUses uses = {{.stream = stream}};
+  if (!is_mapped) {
+    if (!pages_.UnmapAliases(*at)) pages_.UnmapAliases(*at);
+    AddGap(begin, end, uses);
+    for (const int64_t alias : {at->first, at->last - 1}) {
+      if (pages_.IsMapped(alias)) left_aliases_.push_back(alias);
+    }
+    return nullptr;
+  }
+  if (joint->head_size == 0) AddGap(begin, head, uses);
+  if (joint->tail_size == 0) AddGap(head + size, end, uses);
+  joined_[head] = {.addresses = *at, .joint = *joint};
+  return Book(head, size, stream);
+}
+
+bool PageArena::MapJoint(const PageJoint& joint, PageRange at, int stream) {
+  const int64_t page = pages_.page();
+  const auto alias = [&](int64_t number, int64_t part, int64_t size) {
+    return size == 0 || pages_.MapAliases(number, {part / page}).ok();
+  };
+  if (!Supply(joint.pages, {}) ||
+      !alias(at.first, joint.head, joint.head_size) ||
+      !alias(at.last - 1, joint.tail, joint.tail_size) ||
+      !pages_.MapSpare((at.first + 1) * page, (at.last - 1) * page).ok() ||
+      !TakeFree(joint.head, joint.head + joint.head_size, stream)) {
+    return false;
+  }
+  if (TakeFree(joint.tail, joint.tail + joint.tail_size, stream)) return true;
+  if (joint.head_size > 0) {
+    FreeAt(joint.head)
+        .Add(joint.head,
+             {joint.head + joint.head_size, true, {{.stream = stream}}});
+  }
+  return false;
+}
+
+// Addresses of so many pages at which nothing is.
+std::optional<PageRange> PageArena::TakeAddresses(int64_t count) {
+  std::erase_if(left_aliases_, [this](int64_t page) {
+    if (pages_.IsMapped(page)) return false;
+    const int64_t begin = page * pages_.page();
+    free_[kPassing].Add(begin, {.end = begin + pages_.page()});
+    return true;
+  });
+  for (const auto& [begin, extent] : free_[kPassing].all()) {
+    const int64_t first = AlignUp(begin, pages_.page());
+    const int64_t end = first + count * pages_.page();
+    if (extent.is_mapped || extent.end < end) continue;
+    free_[kPassing].Take(first, end);
+    return PagesOf(first, end);
+  }
+  return std::nullopt;
 }
 
 // Pages that have become mapped are free ones of the stream.
@@ -314,8 +384,22 @@ bool PageArena::Free(void* block, absl::Span<const int> others,
   for (const StreamMark& end : ends) {
     uses.push_back({StreamUse::kOutside, end});
   }
-  FreeAt(begin).Add(begin, {live.end, true, std::move(uses)});
-  ages_.OnFree(PagesOf(begin, live.end), live.stream, !others.empty());
+  const auto free_part = [&](int64_t from, int64_t to) {
+    if (from == to) return;
+    FreeAt(from).Add(from, {to, true, uses});
+    ages_.OnFree(PagesOf(from, to), live.stream, !others.empty());
+  };
+  if (!joined_.contains(begin)) {
+    free_part(begin, live.end);
+    return true;
+  }
+  const auto [at, joint] = joined_.extract(begin).mapped();
+  free_part(joint.head, joint.head + joint.head_size);
+  free_part(begin + joint.head_size, live.end - joint.tail_size);
+  free_part(joint.tail, joint.tail + joint.tail_size);
+  // The aliases go when their pages do: the work that uses them may go on.
+  if (joint.head_size > 0) left_aliases_.push_back(at.first);
+  if (joint.tail_size > 0) left_aliases_.push_back(at.last - 1);
   return true;
 }
 
@@ -335,19 +419,16 @@ bool PageArena::BeginPlan(ArenaPlan plan) {
   const std::lock_guard lock(mutex_);
   const int64_t memory = AlignUp(Count(plan.height()), pages_.page());
   const int64_t size = AlignUp(Count(plan.addresses()), pages_.page());
-  for (const auto& [begin, extent] : free_[kPassing].all()) {
-    const int64_t first = AlignUp(begin, pages_.page());
-    if (extent.is_mapped || extent.end - first < size) continue;
-    free_[kPassing].Take(first, first + size);
-    plan_pages_ = PagesOf(first, first + memory);
-    plan_aliases_ = PagesOf(first + memory, first + size);
-    plan_missing_ = memory / pages_.page();
-    plan_ = std::make_unique<PlannedArena>(std::move(plan),
-                                           pages_.base() + first, &order_,
-                                           static_cast<PlanBacking*>(this));
-    return true;
-  }
-  return false;
+  const auto at = TakeAddresses(size / pages_.page());
+  if (!at) return false;
+  const int64_t first = at->first * pages_.page();
+  plan_pages_ = PagesOf(first, first + memory);
+  plan_aliases_ = {plan_pages_.last, at->last};
+  plan_missing_ = memory / pages_.page();
+  plan_ =
+      std::make_unique<PlannedArena>(std::move(plan), pages_.base() + first,
+                                     &order_, static_cast<PlanBacking*>(this));
+  return true;
 }
 
 void PageArena::BeginStep() {
@@ -478,6 +559,22 @@ bool PageArena::Check() const {
     parts.emplace_back(begin, live.end);
     alive += live.end - begin;
     if (!is_backed(begin, live.end)) return false;
+  }
+  const int64_t page = pages_.page();
+  for (const auto& [begin, joined] : joined_) {
+    const PageJoint& joint = joined.joint;
+    for (const auto& [from, size] : {std::pair(joint.head, joint.head_size),
+                                     std::pair(joint.tail, joint.tail_size)}) {
+      if (size > 0) parts.emplace_back(from, from + size);
+    }
+    const int64_t end = live_.at(begin).end;
+    if (joint.head_size > 0)
+      parts.emplace_back(joined.addresses.first * page, begin);
+    if (joint.tail_size > 0)
+      parts.emplace_back(end, joined.addresses.last * page);
+  }
+  for (const int64_t alias : left_aliases_) {
+    parts.emplace_back(alias * page, (alias + 1) * page);
   }
   for (const FreeExtents& free : free_) {
     for (const auto& [begin, extent] : free.all()) {

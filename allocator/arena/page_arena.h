@@ -95,7 +95,7 @@ class PageArena final : PlanBacking {
   void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr,
                  By by = By::kForward);
   // Allocates by demand, without a look at the plan, also among blocks of other
-  // kinds.
+  // kinds and in parts of their pages (PageJoint).
   void* AllocateAnywhere(Bytes size, int stream, By by = By::kForward);
   // `others`: streams besides its own whose work so far uses the block. `ends`:
   // of work beside that which does, such as a copy. False, and nothing is done,
@@ -151,6 +151,13 @@ class PageArena final : PlanBacking {
     int stream = 0;
   };
 
+  // Parts of other pages that a block has, which are mapped a second time, at
+  // the first and last of `addresses`.
+  struct Joined {
+    PageRange addresses;
+    PageJoint joint;
+  };
+
   // Addresses of small blocks, of those that may outlive steps, by who asks for
   // them, and of others.
   enum Zone { kSmall, kLasting, kGradients, kPassing, kZones };
@@ -161,10 +168,13 @@ class PageArena final : PlanBacking {
   bool Back(const ArenaPlan::Slot& slot) override;
   bool MapPlanPages(PageRange wanted);
   void* AllocateByDemand(int64_t size, int stream, Zone zone);
+  void* AllocateJoined(int64_t size, int stream);
+  bool MapJoint(const PageJoint& joint, PageRange at, int stream);
+  std::optional<PageRange> TakeAddresses(int64_t count);
   void* Book(int64_t begin, int64_t size, int stream);
   std::optional<PageWindow> ChooseWindow(int64_t size, int stream,
                                          Zone zone) const;
-  bool TakeWindow(const PageWindow& window, int64_t size, int stream);
+  bool TakeFree(int64_t begin, int64_t end, int stream);
   bool MapWindow(const PageWindow& window, int64_t size, int stream);
   PageRange PagesOf(int64_t begin, int64_t end) const;
   PageRange PagesOf(const ArenaPlan::Slot& slot) const;
@@ -191,6 +201,8 @@ class PageArena final : PlanBacking {
   absl::flat_hash_set<int64_t> lasting_;     // sizes of what outlived a step
   absl::flat_hash_map<int64_t, Live> live_;  // served by demand, by offset
   int64_t alive_ = 0;                        // bytes of those
+  absl::flat_hash_map<int64_t, Joined> joined_;  // those of them that are
+  std::vector<int64_t> left_aliases_;  // pages that were freed blocks' parts
   std::unique_ptr<PlannedArena> plan_;
   PageRange plan_pages_;      // of its memory
   PageRange plan_aliases_;    // of its scattered slots, behind them

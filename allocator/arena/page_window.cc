@@ -105,4 +105,49 @@ std::optional<PageWindow> FindWindow(const FreeExtents& extents,
   return PageWindow{.begin = std::get<2>(*best), .missing = std::get<0>(*best)};
 }
 
+std::optional<PageJoint> FindJoint(absl::Span<const FreeExtents> zones,
+                                   const PageMap& pages, int64_t size,
+                                   int64_t available) {
+  using Part = std::pair<int64_t, int64_t>;  // its size, where it begins
+  std::vector<Part> heads = {{0, 0}};
+  std::vector<Part> tails;
+  const int64_t page = pages.page();
+  for (const FreeExtents& zone : zones) {
+    ForEachGroup(
+        zone.all(), [](const FreeExtent& extent) { return extent.is_mapped; },
+        [&](const Group& group) {
+          const int64_t first = AlignUp(group.begin, page);
+          const int64_t last = group.end / page * page;
+          if (group.begin < first && first <= group.end) {
+            heads.emplace_back(first - group.begin, group.begin);
+          }
+          if (group.begin <= last && last < group.end) {
+            tails.emplace_back(group.end - last, last);
+          }
+        });
+  }
+  std::sort(tails.begin(), tails.end());
+  std::optional<PageJoint> best;
+  for (const auto& [head_size, head] : heads) {
+    if (head_size >= size) continue;
+    PageJoint joint = {.head = head,
+                       .head_size = head_size,
+                       .pages = (size - head_size) / page};
+    const int64_t rest = (size - head_size) % page;
+    const auto tail =
+        std::lower_bound(tails.begin(), tails.end(), Part{rest, 0});
+    if (rest > 0 && tail == tails.end()) {
+      ++joint.pages;
+    } else if (rest > 0) {
+      joint.tail = tail->second;
+      joint.tail_size = rest;
+    }
+    if (joint.pages <=
+        std::min(available, best ? best->pages - 1 : available)) {
+      best = joint;
+    }
+  }
+  return best;
+}
+
 }  // namespace ebbtide

@@ -58,6 +58,23 @@ std::optional<PageWindow> FindWindow(const FreeExtents& extents,
                                      const PageCensus& census, int64_t size,
                                      int stream, bool of_any_stream);
 
+// `PageJoint` is where a block fits that begins in the end of one page and ends
+// in the beginning of another, with whole pages between. Other blocks have the
+// rests of the two.
+struct PageJoint {
+  int64_t head = 0;  // bytes up to the end of a page, where `head_size` > 0
+  int64_t head_size = 0;
+  int64_t pages = 0;
+  int64_t tail = 0;  // bytes from the beginning of a page
+  int64_t tail_size = 0;
+};
+
+// The joint for `size` bytes with the fewest whole pages, at most `available`.
+// O(extents log extents).
+std::optional<PageJoint> FindJoint(absl::Span<const FreeExtents> zones,
+                                   const PageMap& pages, int64_t size,
+                                   int64_t available);
+
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_ALLOCATOR_ARENA_PAGE_WINDOW_H_

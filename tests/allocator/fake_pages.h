@@ -191,6 +191,39 @@ class FakePages final : public PageSystem, public StreamOrder {
     }
     return static_cast<int64_t>(pages.size());
   }
+  // True if a request of so many bytes fits into the end of one page, whole
+  // pages and the beginning of another, none of which has live bytes there.
+  bool FitsIntoPartsOfPages(int64_t size) const {
+    size = (size + kArenaGrain - 1) / kArenaGrain * kArenaGrain;
+    // By page: where live bytes begin and end.
+    std::map<int64_t, std::pair<int64_t, int64_t>> used;
+    for (const auto& [block, live] : live_) {
+      for (const auto& [begin, end] : live.pieces) {
+        const int64_t page = begin / kFakePage;
+        auto& [first, last] =
+            used.try_emplace(page, kFakePage, 0).first->second;
+        first = std::min(first, begin - page * kFakePage);
+        last = std::max(last, end - page * kFakePage);
+      }
+    }
+    const int64_t whole = limit - std::ssize(used);
+    std::vector<int64_t> heads = {0};
+    std::vector<int64_t> tails = {0};
+    for (const auto& [page, live] : used) {
+      const auto [first, last] = live;
+      tails.push_back(first);
+      heads.push_back(kFakePage -
+                      (last + kArenaGrain - 1) / kArenaGrain * kArenaGrain);
+    }
+    for (const int64_t head : heads) {
+      for (const int64_t tail : tails) {
+        if (size <= head + whole * kFakePage) return true;
+        const int64_t rest = (size - head) % kFakePage;
+        if ((size - head) / kFakePage <= whole && rest <= tail) return true;
+      }
+    }
+    return false;
+  }
 
   // Of live blocks, each rounded up to whole kArenaGrain.
   int64_t live_bytes() const {

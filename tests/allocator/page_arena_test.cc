@@ -255,10 +255,33 @@ TEST_F(PageArenaTest, AtLastSmallBlocksLieAmongLargeOnes) {
   EXPECT_TRUE(arena_.Free(small));
 }
 
+TEST_F(PageArenaTest, ABlockIsJoinedOfPartsOfPages) {
+  pages_.limit = 3;
+  constexpr int64_t kHalf = kFakePage / 2;
+  void* const before = Allocate(kHalf);
+  void* const middle = Allocate(kFakePage);
+  void* const behind = Allocate(kFakePage + kHalf);
+  Free(before);
+  Free(behind);
+  // A beginning, an end, and one whole page are free.
+  EXPECT_EQ(Allocate(2 * kFakePage), nullptr);
+  void* const joined = arena_.AllocateAnywhere(Bytes{2 * kFakePage}, 0);
+  ASSERT_NE(joined, nullptr);
+  pages_.Take(joined, 2 * kFakePage, 0);
+  EXPECT_EQ(pages_.aliases(), 2);
+  EXPECT_EQ(pages_.mapped(), 3);
+  EXPECT_TRUE(arena_.Check());
+  Free(joined);
+  Free(middle);
+  // Its pages are free for all else.
+  EXPECT_NE(Allocate(3 * kFakePage), nullptr);
+}
+
 // Blocks of all sizes come and go on three streams below a small limit. The
 // oracle: a request whose bytes fit into the pages that no live block touches
-// is served.
+// is served, and at last one that fits into parts of pages.
 TEST_F(PageArenaTest, AnyRequestThatFitsIntoFreePagesIsServed) {
+  int64_t joined = 0;
   for (int seed = 0; seed < 60; ++seed) {
     FakePages pages(3);
     PageArena arena(&pages, &pages);
@@ -280,17 +303,63 @@ TEST_F(PageArenaTest, AnyRequestThatFitsIntoFreePagesIsServed) {
       const int stream = random() % 3;
       const int64_t free = pages.limit - pages.PagesOfLive();
       const bool finds_room = arena.FindsRoom(Bytes{size}, stream);
-      void* const block = arena.Allocate(Bytes{size}, stream);
+      void* block = arena.Allocate(Bytes{size}, stream);
       EXPECT_EQ(finds_room, block != nullptr);
       if (block == nullptr) {
         EXPECT_LT(free * kFakePage, size) << "seed " << seed;
-        continue;
+        const bool fits = pages.FitsIntoPartsOfPages(size);
+        block = arena.AllocateAnywhere(Bytes{size}, stream);
+        EXPECT_TRUE(block != nullptr || !fits) << "seed " << seed;
+        joined += pages.aliases();
       }
+      if (block == nullptr) continue;
       pages.Take(block, size, stream);
       blocks.emplace_back(block, size);
     }
     EXPECT_EQ(pages.problem(), "") << "seed " << seed;
     EXPECT_TRUE(arena.Check()) << "seed " << seed;
+  }
+  EXPECT_GT(joined, 0);
+}
+
+TEST_F(PageArenaTest, WhicheverCallForAJoinedBlockFailsNothingIsLost) {
+  constexpr int64_t kHalf = kFakePage / 2;
+  int refused = 0;
+  bool is_over = false;
+  for (int64_t call = 0; !is_over; ++call) {
+    FakePages pages(2);
+    pages.limit = 4;
+    PageArena arena(&pages, &pages);
+    ASSERT_TRUE(arena.Reserve(Bytes{kMiB}).ok());
+    const auto ask = [&](int64_t size, int stream) {
+      void* const block = arena.AllocateAnywhere(Bytes{size}, stream);
+      if (block != nullptr) pages.Take(block, size, stream);
+      return block;
+    };
+    const auto free = [&](void* block) {
+      pages.Give(block, {});
+      EXPECT_TRUE(arena.Free(block));
+    };
+    void* const before = ask(kHalf, 0);
+    void* const middle = ask(kFakePage, 0);
+    void* const behind = ask(2 * kFakePage + kHalf, 0);
+    free(before);
+    free(behind);
+    pages.calls_until_failure = call;
+    void* const joined = ask(3 * kFakePage, 1);
+    EXPECT_TRUE(arena.Check()) << call;
+    is_over = pages.failures() == 0;
+    if (is_over) {
+      EXPECT_EQ(pages.aliases(), 2);
+      EXPECT_GT(refused, 0);
+    }
+    if (joined == nullptr) ++refused;
+    if (joined != nullptr) free(joined);
+    free(middle);
+    EXPECT_NE(ask(4 * kFakePage, 0), nullptr) << call;
+    EXPECT_TRUE(arena.Check()) << call;
+    EXPECT_EQ(pages.problem(), "") << call;
+    EXPECT_EQ(pages.created(), pages.mapped()) << call;
   }
 }
 
