@@ -30,7 +30,7 @@ SEED = 1
 ALLOWED = 0.6
 WATCH_BUDGET = 64 * MIB
 # What a planned job can be in, best last: noise can make it drop its plan.
-STATES = [None, "idle", "watch", "shadow", "active", "steady"]
+STATES = [None, "idle", "watch", "active", "steady"]
 
 Values = dict[str, Any]
 

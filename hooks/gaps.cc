@@ -69,16 +69,6 @@ std::optional<Gaps> GapSearch::Find(const c10::Storage& other_run,
   return gaps;
 }
 
-bool EqualOutside(const Gaps& gaps, const c10::Storage& a,
-                  const c10::Storage& b) {
-  if (a.nbytes() != b.nbytes()) return false;
-  const c10::Storage x = Device::Get().OnHost(a);
-  const c10::Storage y = Device::Get().OnHost(b);
-  return ForEachStretch(&gaps, x.nbytes(), [&](size_t begin, size_t end) {
-    return std::memcmp(Data(x) + begin, Data(y) + begin, end - begin) == 0;
-  });
-}
-
 size_t DigestOutside(const Gaps* gaps, const c10::Storage& bytes) {
   const c10::Storage here = Device::Get().OnHost(bytes);
   size_t digest = 0;

@@ -47,10 +47,7 @@ class GapSearch {
   bool differs_ = false;
 };
 
-// Equal outside `gaps`.
-bool EqualOutside(const Gaps& gaps, const c10::Storage& a,
-                  const c10::Storage& b);
-// Of the bytes outside `gaps` (nullptr: none).
+// Digest of the bytes outside `gaps`; nullptr where there are none.
 size_t DigestOutside(const Gaps* gaps, const c10::Storage& bytes);
 
 }  // namespace ebbtide

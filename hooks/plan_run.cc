@@ -52,15 +52,9 @@ void DistributeActions(const MeasuredProfile& measured, TapePlan* bound) {
   }
 }
 
-PlanRun::PlanRun(std::shared_ptr<const TapePlan> plan, Mode mode,
-                 std::shared_ptr<Tape> tape, Residency* residency,
-                 Verifier* verifier, Proofs* proofs)
-    : plan_(std::move(plan)),
-      mode_(mode),
-      tape_(std::move(tape)),
-      residency_(*residency),
-      verifier_(*verifier),
-      proofs_(*proofs) {}
+PlanRun::PlanRun(std::shared_ptr<const TapePlan> plan,
+                 std::shared_ptr<Tape> tape, Residency* residency)
+    : plan_(std::move(plan)), tape_(std::move(tape)), residency_(*residency) {}
 
 PlanRun::~PlanRun() {
   tape_->planned_instant = Tape::kNoPlan;
@@ -68,7 +62,6 @@ PlanRun::~PlanRun() {
 }
 
 void PlanRun::CatchUp(int ops) {
-  if (mode_ == Mode::kShadow) return;
   Arrive(ops);
   // In the forward pass plans only free and offload (planner/plan.h): what has
   // gone already is no work.
@@ -82,7 +75,6 @@ void PlanRun::OnOpEnd(int op) {
     diverged_ = true;
     return;
   }
-  if (mode_ == Mode::kShadow) return;
   Arrive(op + 1);
   std::erase_if(waiting_, [this](const auto& step) { return Do(step); });
   Execute(plan_->after_op[op]);
@@ -102,7 +94,7 @@ void PlanRun::OnStage(int stage) {
     return;
   }
   waiting_.clear();  // what the script still holds costs nothing to keep
-  if (mode_ == Mode::kActive) Arrive(plan_->hashes.size() + stage);
+  Arrive(plan_->hashes.size() + stage);
   Execute(plan_->before_stage[stage]);
 }
 
@@ -128,11 +120,7 @@ void PlanRun::Execute(const std::vector<TapePlan::Step>& steps) {
 }
 
 void PlanRun::DoOrWait(const TapePlan::Step& step) {
-  if (mode_ == Mode::kShadow) {
-    if (step.what == Action::Do::kRecompute) Compare(step.index);
-  } else if (!Do(step)) {
-    waiting_.push_back(step);
-  }
+  if (!Do(step)) waiting_.push_back(step);
 }
 
 // False where the step has to wait until the script lets go of the storage.
@@ -173,26 +161,6 @@ void PlanRun::RunAgain(int op) {
       return std::find(outputs.begin(), outputs.end(), sibling) !=
              outputs.end();
     });
-  }
-}
-
-void PlanRun::Compare(int op) {
-  for (int output : plan_->outputs[op]) {
-    const TapeStorage& storage = tape_->storages[output];
-    if (!storage.data || storage.hooks == 0) continue;
-    std::vector<uint64_t> signatures;
-    for (int writer : storage.writers) {
-      signatures.push_back(tape_->ops[writer].signature);
-    }
-    // Where there is no answer the proof is that of its ops, as for evictions.
-    residency_.TryRecipe(
-        tape_.get(), output, &proofs_,
-        [refuted = refuted_, verifier = &verifier_,
-         signatures = std::move(signatures)](std::optional<bool> are_equal) {
-          if (are_equal.value_or(true)) return;
-          *refuted = true;
-          for (uint64_t signature : signatures) verifier->Refuse(signature);
-        });
   }
 }
 

@@ -8,7 +8,6 @@
 #include "hooks/residency.h"
 #include "hooks/steady.h"
 #include "hooks/tape.h"
-#include "hooks/verify.h"
 #include "hooks/watch.h"
 #include "planner/plan.h"
 #include "planner/simulate.h"
@@ -48,17 +47,8 @@ void DistributeActions(const MeasuredProfile& measured, TapePlan* bound);
 
 class PlanRun {
  public:
-  enum class Mode {
-    // Nothing is dropped or moved; every recipe the plan uses is replayed
-    // beside
-    // the original, where that is still there, and compared.
-    kShadow,
-    kActive,
-  };
-
-  PlanRun(std::shared_ptr<const TapePlan> plan, Mode mode,
-          std::shared_ptr<Tape> tape, Residency* residency, Verifier* verifier,
-          Proofs* proofs);
+  PlanRun(std::shared_ptr<const TapePlan> plan, std::shared_ptr<Tape> tape,
+          Residency* residency);
   ~PlanRun();
   PlanRun(const PlanRun&) = delete;
   PlanRun& operator=(const PlanRun&) = delete;
@@ -71,10 +61,6 @@ class PlanRun {
 
   // What happens is not what was planned; nothing is done from there on.
   bool diverged() const { return diverged_; }
-  bool is_shadow() const { return mode_ == Mode::kShadow; }
-  // True if a replay has differed from its original, once the proofs are
-  // settled.
-  std::shared_ptr<const bool> refuted() const { return refuted_; }
   // The plan has ops beyond these.
   bool ExpectsMoreThan(size_t ops) const { return plan_->hashes.size() > ops; }
 
@@ -84,20 +70,15 @@ class PlanRun {
   void DoOrWait(const TapePlan::Step& step);
   bool Do(const TapePlan::Step& step);
   void RunAgain(int op);
-  void Compare(int op);
   void Hold(int storage);
   void Release(int storage);
 
   const std::shared_ptr<const TapePlan> plan_;
-  const Mode mode_;
   const std::shared_ptr<Tape> tape_;
   Residency& residency_;
-  Verifier& verifier_;
-  Proofs& proofs_;
   std::vector<TapePlan::Step> waiting_;  // for the script to let go
   std::vector<int> holds_;               // storages that only the plan asks for
   bool diverged_ = false;
-  const std::shared_ptr<bool> refuted_ = std::make_shared<bool>(false);
 };
 
 }  // namespace ebbtide

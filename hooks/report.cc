@@ -266,7 +266,6 @@ std::string ReportToJson(const RunReport& r) {
         {"bound", r.signatures_bound},
         {"planned", r.signatures_planned},
         {"plans_made", r.plans_made},
-        {"plans_refuted", r.plans_refuted},
         {"priced", r.priced}}},
       {"predicted_time", r.predicted_time},
       {"predicted_peak", Count(r.predicted_peak)},

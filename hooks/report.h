@@ -116,7 +116,6 @@ struct RunReport {
   int64_t signatures_bound = 0;
   int64_t signatures_planned = 0;
   int64_t plans_made = 0;
-  int64_t plans_refuted = 0;  // by a trial: an op did not repeat its bytes
   int64_t priced = 0;         // times that a plan's price was found anew
   double predicted_time = 0;  // seconds a step; 0: no plan was used
   Bytes predicted_peak{};

@@ -274,46 +274,6 @@ void Residency::Rebuild(Tape* tape, int index, std::function<bool(int)> hold) {
   }
 }
 
-void Residency::TryRecipe(Tape* tape, int index, Proofs* proofs,
-                          Proofs::Then then) {
-  const Timed timed(this);
-  const Proving proving;
-  TapeStorage& storage = tape->storages[index];
-  if (!FindRecipe(*tape, index)) return;
-  const c10::Storage original = std::move(storage.data);
-  const auto streams = storage.streams;
-  const std::shared_ptr<SpillSlot> slot = std::move(storage.spill);
-  storage.data = c10::Storage();
-  Settle(tape, index);
-  c10::Storage rebuilt;
-  bool is_short = false;
-  try {
-    Rebuild(tape, index, [](int) { return false; });
-    rebuilt = storage.data;
-  } catch (const c10::OutOfMemoryError&) {
-    is_short = true;
-  } catch (const std::exception&) {
-    // Not equal, then.
-  }
-  storage.data = original;
-  storage.streams = streams;
-  storage.spill = slot;
-  Settle(tape, index);
-  if (is_short) return;
-  if (!rebuilt || rebuilt.nbytes() != original.nbytes()) return then(false);
-  UseHere(&storage);
-  if (const Gaps* gaps = GapsOf(*tape, index)) {
-    return then(EqualOutside(*gaps, rebuilt, original));
-  }
-  try {
-    proofs->Compare(
-        {{{rebuilt, 0, rebuilt.nbytes()}, {original, 0, original.nbytes()}}},
-        std::move(then));
-  } catch (const std::exception&) {
-    // It has no answer.
-  }
-}
-
 void Residency::BeforeWrite(Tape* tape, int written) {
   TapeStorage& storage = tape->storages[written];
   if (storage.dependents == 0) return;

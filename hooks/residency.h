@@ -14,7 +14,6 @@
 #include "hooks/device.h"
 #include "hooks/eviction.h"
 #include "hooks/host_tier.h"
-#include "hooks/proofs.h"
 #include "hooks/tape.h"
 #include "profiler/trace.h"
 
@@ -88,11 +87,6 @@ class Residency {
   void SetMismatchHandler(std::function<void(Tape*, int)> handler) {
     on_mismatch_ = std::move(handler);
   }
-  // Finds out whether the recipe of a storage that is there gives the bytes
-  // that it has. `then` is not called where that cannot be: there is no room,
-  // or what it reads is not here any more, which a drop would have held.
-  void TryRecipe(Tape* tape, int storage, Proofs* proofs, Proofs::Then then);
-
   // Storage `written` is about to be written: rebuilds what would lose its
   // recipe.
   void BeforeWrite(Tape* tape, int written);

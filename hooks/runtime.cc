@@ -66,8 +66,6 @@ const char* Runtime::NameOf(State state) {
     case Runtime::State::kIdle:
     case Runtime::State::kResting:
       return "idle";
-    case Runtime::State::kShadow:
-      return "shadow";
     case Runtime::State::kActive:
       return "active";
     case Runtime::State::kSteady:

@@ -40,12 +40,12 @@ namespace ebbtide {
 
 class Runtime final : public TapeListener {
  public:
-  // Design, section 3. In kWatch plans may be in the making; kShadow, kActive
+  // DESIGN.md, "States of a run". In kWatch plans may be in the making; kActive
   // and kSteady (kActive without the recorder) are those of the open pair, from
   // where its plan is recognised to where it turns out to be another pair. In
   // kResting pairs fit without a plan: the recorder is off, and large saved
   // tensors can be offloaded. In kIdle PyTorch saves its tensors itself.
-  enum class State { kOff, kWatch, kIdle, kResting, kShadow, kActive, kSteady };
+  enum class State { kOff, kWatch, kIdle, kResting, kActive, kSteady };
 
   static Runtime& Global();
 
@@ -315,7 +315,6 @@ class Runtime final : public TapeListener {
   bool IsCapturing() const;
   bool WantsMarks() const;
   void SettleProofs();
-  void JudgeShadowed();
   int StorageToSave(Tape* tape, const at::Tensor& tensor) const;
   bool IsMoot(const Tape& tape, int op) const;
   bool IsToBeTried(const TapeOp& op) const;
@@ -335,15 +334,6 @@ class Runtime final : public TapeListener {
   Settings settings_;
   Proofs proofs_;
   Verifier verifier_{&proofs_};
-  // The last plan that has run beside the originals. Its candidate is proven
-  // once the proofs are settled, unless it is refuted.
-  struct Shadowed {
-    uint64_t signature = 0;
-    std::shared_ptr<const TapePlan> plan;
-    std::shared_ptr<const bool> refuted;
-    bool is_whole = false;
-  };
-  std::optional<Shadowed> shadowed_;
   int64_t results_before_ = 0;  // of the verifier, when the pair began
   Residency residency_;
   Weights weights_;

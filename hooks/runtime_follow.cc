@@ -106,11 +106,8 @@ bool Runtime::FollowPlanFor(uint64_t signature, int ops) {
   LogPlan();
   report_.predicted_peak = followed_plan_->plan.peak;
   report_.predicted_time = foreseen_ = PredictedSeconds(*book, *followed_plan_);
-  state_ = candidate->proven ? State::kActive : State::kShadow;
-  plan_run_ = std::make_unique<PlanRun>(
-      followed_plan_,
-      candidate->proven ? PlanRun::Mode::kActive : PlanRun::Mode::kShadow,
-      tape_, &residency_, &verifier_, &proofs_);
+  state_ = State::kActive;
+  plan_run_ = std::make_unique<PlanRun>(followed_plan_, tape_, &residency_);
   expected_ = book;
   for (int op = 0; op < ops; ++op) book->EstimateTime(op, &tape_->ops[op]);
   plan_run_->CatchUp(ops);
@@ -123,25 +120,7 @@ void Runtime::EndPlanRun() {
   const std::unique_ptr<PlanRun> run = std::move(plan_run_);
   expected_ = nullptr;
   as_planned_ = complete_ && !run->diverged();
-  if (run->is_shadow()) {
-    shadowed_ = {followed_, followed_plan_, run->refuted(), as_planned_};
-  }
-  const bool is_followed = state_ == State::kShadow || state_ == State::kActive;
-  if (in_pair_ && is_followed) state_ = State::kWatch;
-}
-
-// Once the proofs are settled.
-void Runtime::JudgeShadowed() {
-  const auto shadowed = std::exchange(shadowed_, std::nullopt);
-  if (!shadowed) return;
-  if (*shadowed->refuted) {
-    ++report_.plans_refuted;
-    SignatureBook* book = books_.Find(shadowed->signature);
-    if (book != nullptr) book->DiscardPlans();
-  } else if (shadowed->is_whole) {
-    Candidate* candidate = Find(shadowed->signature, shadowed->plan);
-    if (candidate != nullptr) candidate->proven = true;
-  }
+  if (in_pair_ && state_ == State::kActive) state_ = State::kWatch;
 }
 
 void Runtime::EndSteadyPair() {

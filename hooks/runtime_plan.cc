@@ -111,7 +111,6 @@ void Runtime::Decide(Bytes peak, Bytes bounded) {
   const bool was_resting = state_ == State::kResting;
   proofs_.Settle();
   verifier_.DropRehearsal();
-  JudgeShadowed();
   if (plans_may_spill_ && !residency_.CanSpill()) {
     plans_may_spill_ = false;
     planning_.Clear();
@@ -194,10 +193,7 @@ void Runtime::TakePlan(SignatureBook* book,
     if (!old->is_too_high && !IsWorth(made, *old)) return;
     book->candidates.erase(old);
   }
-  // Copies of bytes need no proof.
-  const bool is_proven = !Contains(made, Action::Do::kRecompute);
-  book->candidates.push_back(
-      {.plan = std::move(plan), .moves = moves, .proven = is_proven});
+  book->candidates.push_back({.plan = std::move(plan), .moves = moves});
   book->priced_at = 0;
   ++report_.plans_made;
 }

@@ -87,7 +87,7 @@ bool Runtime::ChooseSteady(const std::shared_ptr<const TapePlan>& last) {
     const Candidate* candidate = ChooseCandidate(book);
     // While it shows whether it has to be tightened or is to be refined: the
     // next one is made of a recorded pair.
-    if (candidate != nullptr && candidate->proven && !candidate->unsteady &&
+    if (candidate != nullptr && !candidate->unsteady &&
         book->short_steps == 0 && !book->is_due) {
       plan = candidate->plan;
     }

@@ -23,7 +23,6 @@ struct TapePlan;
 struct Candidate {
   std::shared_ptr<const TapePlan> plan;
   bool moves = false;   // bytes to the host and back
-  bool proven = false;  // shadowed, and nothing differed
   // Its layout takes more than was left for it: pages move in its steps.
   bool is_too_high = false;
   bool unsteady = false;  // did not hold the budget without the recorder

@@ -166,7 +166,7 @@ def count(totals: Totals, setting: Setting, done: Outcome) -> None:
     totals["runs"] += 1
     totals[setting.environment["RANDOM_SCHEDULE"]] += 1
     totals[f"{setting.kind} runs"] += 1
-    for state in ("shadow", "active", "steady"):
+    for state in ("active", "steady"):
         totals[state] += done.steps(state)
     totals["replayed"] += done.replayed
     totals["spilled"] += done.spilled

@@ -98,17 +98,11 @@ def test_a_rank_with_less_memory(tmp_path: Path) -> None:
 
 
 def test_plans_of_sharded_ranks_stay(tmp_path: Path) -> None:
-    """Each was dropped at its trial, with every op that had read a weight.
-
-    A trial drops nothing, and so does not hold what FSDP2 frees: that recipes are
-    gone by then says nothing of ops.
-    """
     way = ("--way", "fsdp", "--batch", "16", "--steps", "24")
     recorded = launch(tmp_path, way, EBBTIDE_RECORD="/dev/null")
     done = launch(tmp_path, way, EBBTIDE_BUDGET=f"{half(recorded)}B")
     assert done.equals(launch(tmp_path, way)), done.errors
     for report in done.reports:
-        assert report["signatures"]["plans_refuted"] == 0, report["plans"]
         assert 1 <= len(report["plans"]) <= 2, report["plans"]  # of one request
         assert report["over_budget_steps"] == 0, done.errors
 

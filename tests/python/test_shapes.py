@@ -35,8 +35,8 @@ def test_each_of_forty_lengths_has_its_plan(zygote: Zygote) -> None:
     assert kinds["remembered"] <= kinds["bound"] == 128
     # About half of them are short of memory.
     assert kinds["plans_made"] >= 15
-    # Of four times that a length comes, two are watched and one is shadowed.
-    assert followed(done, 0.75 * kinds["plans_made"]), done.report
+    # Of four times that a length comes, two are watched.
+    assert followed(done, 1.5 * kinds["plans_made"]), done.report
 
 
 def test_fewer_are_remembered_than_there_are(zygote: Zygote) -> None:
@@ -57,8 +57,8 @@ def test_forty_lengths_ten_times(zygote: Zygote) -> None:
 def test_tasks_by_turns_have_a_plan_each(zygote: Zygote) -> None:
     done = within(zygote, "two_tasks", "two_tasks", 0.75)
     assert done.report["signatures"]["plans_made"] >= 2
-    # All but two pairs of each that are watched and one that is shadowed.
-    assert followed(done, 8), done.report
+    # All but two pairs of each that are watched.
+    assert followed(done, 10), done.report
 
 
 def test_a_tape_that_another_begins_with(zygote: Zygote) -> None:
