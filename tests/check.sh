@@ -45,7 +45,7 @@ tidy() { once tidy "$1" clang-tidy -p build/tidy --quiet "$1"; }
 # a header there that wants it does not compile. CUDA's headers may be missing,
 # and then so is what includes them.
 header() {
-  local flags=(-std=c++20 -fsyntax-only -Wall -Wextra -Werror -I.
+  local flags=(-std=c++20 -fsyntax-only -Wall -Wextra -Werror -I. -isystem build/abseil
     '-DEBBTIDE_TEST_DATA=""')
   local torch=.venv/lib/python3*/site-packages/torch/include
   local cuda=.venv/lib/python3*/site-packages/nvidia/cu13/include

@@ -1,11 +1,7 @@
 // Fuzzes the JSON forms of the planner with libFuzzer: a text that is accepted
 // must be valid, and what is written of it must read back as the same text.
 //
-// Build and run, from the repository root:
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -I. \
-//     tests/fuzz/planner_json_fuzz.cc planner/*.cc -o planner_json_fuzz \
-//     $(pkg-config --libs absl_status absl_statusor absl_str_format absl_time)
-//   ./planner_json_fuzz -max_total_time=60
+// Build and run: ./dev fuzz
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -156,8 +156,6 @@ def test_the_core_for_this_torch_is_opened(package_copy: Path) -> None:
     where = [*IMPORT[:2], IMPORT[2] + "; print(open('/proc/self/maps').read())"]
     output, errors = import_with(package_copy, where, EBBTIDE_BUDGET="8GiB")
     assert f"{folder}/libebbtide_cuda.so\n" in output
-    # What it needs besides torch lies where all versions find it.
-    assert f"{package_copy}/lib/libabsl_strings.so" in output
     assert not any("off:" in line for line in errors), errors
 
 
