@@ -5,7 +5,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-FOLDERS=(planner profiler allocator hooks cli bench tests)
+FOLDERS=(planner profiler allocator hooks cli python bench tests)
 CLEAN=build/tidy/.clean
 failed=0
 

@@ -1,16 +1,15 @@
 """The package as it is built, installed and removed."""
 
+import re
 import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
 import harness
-from run import clean_environment
-
-DEV = harness.ROOT / "dev"
+from run import clean_environment, our_lines, run
+from test_docs import files_of
 
 
 def quietly(*command: str | Path, cwd: Path = harness.ROOT) -> str:
@@ -32,19 +31,46 @@ def everything(folder: Path) -> set[Path]:
     return {path for path in found if "__pycache__" not in path.parts}
 
 
-@pytest.mark.long
-def test_the_wheel_names_its_platform_and_leaves_nothing(tmp_path: Path) -> None:
-    said = quietly(DEV, "wheel")
+@pytest.mark.parametrize(
+    "registry", [False, pytest.param(True, marks=pytest.mark.long)]
+)
+def test_a_script_trains_where_the_wheel_was_installed(
+    registry: bool, tmp_path: Path
+) -> None:
+    """With torch from the registry, or from .venv; and nothing stays behind."""
     (wheel,) = (harness.ROOT / "build" / "wheel").glob("*.whl")
-    assert wheel.name.startswith("ebbtide-0.1.0-py3-none-manylinux_2_")
-    print(said.splitlines()[-1])
     home = tmp_path / "home"
-    quietly(sys.executable, "-m", "venv", home)
+    quietly(harness.PYTHON, "-m", "venv", home)
+    pip = home / "bin" / "pip"
+    if registry:
+        wanted = (harness.ROOT / "requirements.txt").read_text().split()
+        quietly(
+            pip, "install", "-q", next(it for it in wanted if it.startswith("torch=="))
+        )
+    else:
+        theirs = next(harness.ROOT.glob(".venv/lib/python3*/site-packages"))
+        site = next(home.glob("lib/python3*/site-packages"))
+        for entry in theirs.iterdir():
+            if (
+                not entry.name.startswith("ebbtide")
+                and not (site / entry.name).exists()
+            ):
+                (site / entry.name).symlink_to(entry)
     before = everything(home)
-    quietly(home / "bin" / "pip", "install", "-q", "--no-deps", wheel)
+    quietly(pip, "install", "-q", *([] if registry else ["--no-deps"]), wheel)
     quietly(home / "bin" / "ebbtide", "--help")
-    assert any(path.name == "libebbtide_cuda.so" for path in everything(home))
-    quietly(home / "bin" / "pip", "uninstall", "-q", "-y", "ebbtide")
+
+    page = (harness.ROOT / "docs" / "first-ten-minutes.md").read_text()
+    script = tmp_path / "train.py"
+    script.write_text(files_of(page)["train.py"])
+    plain = run([home / "bin" / "python", script])
+    assert (plain.returncode, our_lines(plain.stderr)) == (0, [])
+    managed = run([home / "bin" / "python", script], EBBTIDE_BUDGET="12MiB")
+    assert (managed.returncode, managed.stdout) == (0, plain.stdout), managed.stderr
+    (closing,) = our_lines(managed.stderr)
+    assert re.match(r"ebbtide: peak 1[01]\.\d\d MiB of 12\.00 MiB, 8 steps", closing)
+
+    quietly(pip, "uninstall", "-q", "-y", "ebbtide")
     assert everything(home) - before == set()
 
 
