@@ -22,7 +22,7 @@ struct TapePlan;
 // A plan, and what came of following it.
 struct Candidate {
   std::shared_ptr<const TapePlan> plan;
-  bool moves = false;   // bytes to the host and back
+  bool moves = false;  // bytes to the host and back
   // Its layout takes more than was left for it: pages move in its steps.
   bool is_too_high = false;
   bool unsteady = false;  // did not hold the budget without the recorder
