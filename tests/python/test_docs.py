@@ -14,7 +14,7 @@ import harness
 from run import clean_environment
 
 DOCS = harness.ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted(DOCS.rglob("*.md"))
 SHORT = ("first-ten-minutes.md", "cpp-jobs.md")
 
 # An indented command, or a fenced block with the name of a file or a reason why it
