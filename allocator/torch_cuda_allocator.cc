@@ -288,6 +288,10 @@ bool CudaAllocator::BeginStep(DeviceIndex device, int64_t plan) {
   return arena != nullptr && arena->BeginStep(plan);
 }
 
+void CudaAllocator::EndPlan(DeviceIndex device) {
+  if (DeviceArena* const arena = ArenaAt(device)) arena->EndPlan();
+}
+
 std::optional<StepArena::Facts> CudaAllocator::ArenaOf(DeviceIndex device) {
   const DeviceArena* const arena = ArenaAt(device);
   if (arena == nullptr) return std::nullopt;

@@ -78,6 +78,7 @@ class CudaAllocator {
   // is not 0, planned addresses may take over (allocator/arena/step_arena.h).
   // True where they may come to, and have not yet. One thread at a time.
   static bool BeginStep(c10::DeviceIndex device, int64_t plan);
+  static void EndPlan(c10::DeviceIndex device);
   // nullopt where the device has no arena.
   static std::optional<StepArena::Facts> ArenaOf(c10::DeviceIndex device);
 

@@ -73,6 +73,8 @@ class DeviceArena final : PageSystem, StreamOrder {
   // As StepArena's. True where a plan may come to be served, and none is yet.
   bool BeginStep(int64_t plan);
 
+  void EndPlan() { arena_.EndPlan(); }
+
   // A block of at least `size` bytes (positive); nullptr where there are not
   // enough pages for it. `is_last`: as StepArena's.
   void* Allocate(size_t size, c10::cuda::CUDAStream stream, bool is_last);

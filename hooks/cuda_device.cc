@@ -104,6 +104,10 @@ bool CudaDevice::BeginStep(int index, int64_t plan) {
          CudaAllocator::BeginStep(static_cast<c10::DeviceIndex>(index), plan);
 }
 
+void CudaDevice::EndPlan(int index) {
+  if (IsUsed()) CudaAllocator::EndPlan(static_cast<c10::DeviceIndex>(index));
+}
+
 std::optional<Bytes> CudaDevice::WasteBeside(int index) const {
   if (!IsUsed()) return std::nullopt;
   return CudaAllocator::WasteBeside(static_cast<c10::DeviceIndex>(index));

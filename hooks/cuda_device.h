@@ -34,6 +34,7 @@ class CudaDevice final : public Device {
   absl::Status Install(const Settings& settings,
                        const Callbacks& callbacks) override;
   bool BeginStep(int index, int64_t plan) override;
+  void EndPlan(int index) override;
   Bytes StepPeak(int index) const override;
   Bytes RunPeak(int index) const override;
   void ResetPeak(int index) override;

@@ -125,6 +125,8 @@ class Device {
   // that it followed, so that its addresses may be planned, too; 0: none. True
   // while they may come to be and are not yet.
   virtual bool BeginStep(int /*index*/, int64_t /*plan*/) { return false; }
+  // The step that has just begun follows no more the plan of the last one.
+  virtual void EndPlan(int /*index*/) {}
 
   // Reserved bytes that nothing alive uses and no other request can have: parts
   // of pages and of segments. nullopt where only the peaks of steps show them.

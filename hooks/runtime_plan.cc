@@ -123,6 +123,9 @@ void Runtime::Decide(Bytes peak, Bytes bounded) {
     state_ = RestRecorder() ? State::kSteady : State::kWatch;
     return;
   }
+  if (followed_plan_ != nullptr && Followed() == nullptr) {
+    Device::Get().EndPlan(device_);
+  }
   followed_ = 0;
   const auto last = std::exchange(followed_plan_, nullptr);
   residency_.VerifyRebuilds(settings_.verify_every > 0 &&

@@ -69,6 +69,17 @@ void StepArena::BeginStep(int64_t plan) {
   }
 }
 
+void StepArena::EndPlan() {
+  if (state_ != State::kServing) return;
+  pages_.EndPlan();
+  {
+    std::lock_guard lock(mutex_);
+    trace_.Clear();
+    Retry(/*is_retreat=*/false);
+  }
+  if (state_ == State::kRecording) Record(/*is_wanted=*/true);
+}
+
 void StepArena::Judge(int64_t plan) {
   const bool is_wanted = plan != 0;
   const ArenaCounts now = pages_.facts().counts;

@@ -82,6 +82,10 @@ class StepArena {
   // are of no use, and the step is as good as one that is not as planned.
   void BeginStep(int64_t plan);
 
+  // The job has given up the plan that its last steps followed: the step that
+  // begins is served by demand. After BeginStep, before the step's requests.
+  void EndPlan();
+
   // As those of PageArena. `is_last`: there is nothing more to free for the
   // request, which is served by demand, wherever the plan has it. If that needs
   // the holes between the plan's blocks, the plan ends.

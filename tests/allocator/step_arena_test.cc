@@ -145,6 +145,28 @@ TEST_F(StepArenaTest, AnotherPlanOfTheJobEndsTheLayoutAtOnce) {
   EXPECT_EQ(arena_.facts().height, Bytes{4096 + 8192});
 }
 
+TEST_F(StepArenaTest, APlanThatIsGivenUpEndsBeforeTheNextOnesFirstStep) {
+  StepUntil(State::kServing);
+  void* const held = std::exchange(kept_, nullptr);
+  const auto first_step = [&] {
+    arena_.BeginStep(/*plan=*/1);
+    arena_.EndPlan();
+    Free(Ask(4096));
+  };
+  first_step();
+  EXPECT_EQ(arena_.facts().state, State::kRecording);
+  EXPECT_EQ(arena_.facts().pages.planned, Bytes{0});
+  Free(held);
+  // It has been traced: one more like it, and the next one is served.
+  for (int i = 0; i < 2; ++i) {
+    arena_.BeginStep(/*plan=*/2);
+    Free(Ask(4096));
+  }
+  EXPECT_EQ(arena_.facts().state, State::kServing);
+  EXPECT_EQ(arena_.facts().height, Bytes{4096});
+  EXPECT_EQ(arena_.facts().retreats, 0);
+}
+
 TEST_F(StepArenaTest, AnotherPlanWithTheSameStepsIsServedOn) {
   StepUntil(State::kServing);
   const int64_t before = Counts().planned;

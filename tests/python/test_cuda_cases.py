@@ -186,9 +186,6 @@ def test_a_budget_for_a_block_of_the_script_is_kept_in_it(process: Zygote) -> No
         }
 
 
-@pytest.mark.xfail(
-    strict=True, reason="12 MiB: pages of the smaller budget's layout stay mapped"
-)
 def test_a_step_behind_a_smaller_budget_reserves_what_one_before_it_did(
     process: Zygote,
 ) -> None:
