@@ -150,7 +150,7 @@ void* PageArena::AllocateJoined(int64_t size, int stream) {
   if (!at) return nullptr;
   const int64_t head = (at->first + 1) * pages_.page() - joint->head_size;
   const bool is_mapped = MapJoint(*joint, *at, stream);
-  // What is not part of the block.
+  // Addresses that the block does not need go back.
   const int64_t begin = at->first * pages_.page();
   const int64_t end = at->last * pages_.page();
   const StreamUses uses = {{.stream = stream}};

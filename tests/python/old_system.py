@@ -41,7 +41,7 @@ def fetch() -> str:
 
 
 def command(program: Path, beside: Path, *arguments: str) -> list[str | Path]:
-    """What runs `program` there; `beside` has the libraries that it brings."""
+    """The command that runs `program` there, with its own libraries in `beside`."""
     folders = [HOME / "lib", HOME / "usr" / "lib"]
     places = [str(folder / "x86_64-linux-gnu") for folder in folders]
     loader = Path(places[0]) / "ld-linux-x86-64.so.2"

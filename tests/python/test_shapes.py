@@ -35,7 +35,7 @@ def test_each_of_forty_lengths_has_its_plan(zygote: Zygote) -> None:
     assert kinds["remembered"] <= kinds["bound"] == 128
     # About half of them are short of memory.
     assert kinds["plans_made"] >= 15
-    # Of four times that a length comes, two are watched.
+    # A length comes four times, and two of those are watched.
     assert followed(done, 1.5 * kinds["plans_made"]), done.report
 
 

@@ -1,4 +1,4 @@
-"""What the wheel needs of the machine: no more than torch's own."""
+"""The wheel needs no more of the machine than torch's own does."""
 
 import hashlib
 import re
@@ -91,7 +91,7 @@ def test_no_file_is_in_the_wheel_twice(wheel: Path) -> None:
 
 
 def names(file: Path, pattern: str) -> set[str]:
-    """Of the symbols that `nm` lists in lines that match."""
+    """Names of the symbols that `nm` lists in lines that match."""
     done = run(["nm", "-D", file])
     assert done.returncode == 0, done.stderr
     return set(re.findall(pattern, done.stdout, re.MULTILINE))
