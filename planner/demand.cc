@@ -54,6 +54,7 @@ class Evictor {
     return graph_.profile->values[v].released < next_;
   }
   bool IsAway(int v) const { return where_[v] == Where::kAway; }
+  bool IsHere(int v) const { return where_[v] == Where::kDevice; }
 
   void Act(Do what, int index) { actions_.push_back({what, index}); }
 
@@ -163,7 +164,7 @@ class Evictor {
     for (int v = 0; v < graph_.values; ++v) {
       if (needed_[v] < NextStage()) continue;
       asked_[v] = 1;
-      if (IsAway(v)) todo.push_back(v);
+      if (!IsHere(v)) todo.push_back(v);
     }
     while (!todo.empty()) {
       const int op = graph_.op[todo.back()];
@@ -171,7 +172,7 @@ class Evictor {
       for (int v : graph_.inputs[op]) {
         if (asked_[v]) continue;
         asked_[v] = 1;
-        if (IsAway(v)) todo.push_back(v);
+        if (!IsHere(v)) todo.push_back(v);
       }
     }
     for (int v = 0; v < graph_.values; ++v) {
@@ -193,8 +194,17 @@ class Evictor {
   }
 
   bool IsCandidate(int v) const {
-    return where_[v] == Where::kDevice && locks_[v] == 0 && IsReleased(v) &&
+    return IsHere(v) && locks_[v] == 0 && IsReleased(v) &&
            graph_.replayable[graph_.op[v]] && graph_.bytes[v] > 0;
+  }
+
+  // False where its recipe reads what no stage needed any more and has gone.
+  // The script may let go of what it holds.
+  bool CanComeBack(int v) const {
+    const std::vector<int> ops =
+        MissingOps(graph_, v, [this](int u) { return !IsHere(u); });
+    return std::all_of(ops.begin(), ops.end(),
+                       [this](int i) { return graph_.replayable[i]; });
   }
 
   // -1: nothing can go.
@@ -205,6 +215,7 @@ class Evictor {
       const int64_t bytes = graph_.bytes[v];
       const Time least = least_cost_ + graph_.time[graph_.op[v]];
       if (!choice.MayWin(bytes, AheadOf(made_at_[v]), least)) continue;
+      if (!CanComeBack(v)) continue;
       choice.Consider(v, bytes, Ahead(v), CostOf(MissingFor(v)));
     }
     return choice.best();
@@ -217,7 +228,7 @@ class Evictor {
       if (!IsCandidate(v)) continue;
       const double score =
           graph_.bytes[v] * (clock_ - used_at_[v]) / CostOf(Neighbourhood(v));
-      if (score <= most) continue;
+      if (score <= most || !CanComeBack(v)) continue;
       best = v;
       most = score;
     }
