@@ -298,6 +298,8 @@ class Solver {
     const Progress all = Part(1);
     search_.Anneal([&] { return all() / roam; }, Search::kRoaming);
     NoteLeast();
+    // In little time the search may not come as far.
+    if (options_.rebuild && !IsNearGood()) TryDemand();
     const bool settle = search_.has_best();
     if (settle) search_.Load(search_.best());
     const double share = settle ? kSettle : 1 - roam;

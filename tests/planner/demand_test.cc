@@ -102,6 +102,30 @@ TEST(DemandTest, PlansKeepTheirBudgetAndAreNoFasterThanProven) {
   EXPECT_GT(evicting, 200);
 }
 
+TEST(DemandTest, DearPlanOfShortSearchIsNoSlowerThanDemand) {
+  int dear = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    const Profile p = RandomProfile(seed, 10 + seed % 50, false);
+    if (!CompileGraph(p, true).ok()) continue;
+    for (int share : {40, 50, 60}) {
+      const Bytes budget{
+          std::max<int64_t>(1, Count(UnmanagedPeak(p)) * share / 100)};
+      const auto demand = MakePlan(p, Demand(budget, "demand"));
+      ASSERT_EQ(demand.status(), absl::OkStatus());
+      if (!demand->feasible) continue;
+      const auto plan = MakePlan(
+          p, {.budget = budget, .evaluations = 1, .allow_offload = false});
+      ASSERT_EQ(plan.status(), absl::OkStatus());
+      ASSERT_TRUE(plan->feasible) << seed;
+      dear += demand->time > 1.25 * BaseTime(p);
+      EXPECT_LE(plan->time,
+                std::max(demand->time, 1.25 * BaseTime(p)) * (1 + 1e-12))
+          << seed;
+    }
+  }
+  EXPECT_GT(dear, 50);
+}
+
 TEST(DemandTest, WhatFitsIsLeftAlone) {
   const Profile p = RandomProfile(5, 12, false);
   for (const char* solver : {"demand", "dtr"}) {
