@@ -54,7 +54,9 @@ void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict,
   if (void* const block = plan_->Allocate(size, stream, verdict)) return block;
   if (verdict->what == ArenaVerdict::What::kUnbacked) return nullptr;
   void* const block = AllocateByDemand(need, stream, zone);
-  if (block != nullptr && verdict->what != ArenaVerdict::What::kUnplaced) {
+  if (block == nullptr) {
+    plan_->ExpectAgain(*verdict);
+  } else if (verdict->what != ArenaVerdict::What::kUnplaced) {
     ++elsewhere_;
     elsewhere_bytes_ += need;
   }

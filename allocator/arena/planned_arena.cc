@@ -157,10 +157,19 @@ void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
   if (!is_free || (order_ != nullptr && !RunsBehindPreceding(slot))) {
     turns_[index] = Turn::kNotServed;
     ++counts_.occupied;
-    verdict->what = What::kOccupied;
+    *verdict = {What::kOccupied, index};
     return nullptr;
   }
   return Serve(index);
+}
+
+void PlannedArena::ExpectAgain(const ArenaVerdict& verdict) {
+  using What = ArenaVerdict::What;
+  if (verdict.what == What::kUnplaced) --counts_.unplaced;
+  if (verdict.what == What::kOccupied) --counts_.occupied;
+  if (verdict.what == What::kUnplaced || verdict.what == What::kOccupied) {
+    --cursor_;
+  }
 }
 
 void* PlannedArena::Serve(int index) {

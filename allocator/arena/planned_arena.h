@@ -84,6 +84,10 @@ class PlannedArena {
   // the plan has no place for it now.
   void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr);
 
+  // The request with that verdict, the last one, has found no memory elsewhere,
+  // either. It may be made again when some has been freed, maybe at its slot.
+  void ExpectAgain(const ArenaVerdict& verdict);
+
   // `others`: streams besides its own whose work so far uses the block. `ends`:
   // of work beside that which does. Returns its slot; nullptr, and nothing is
   // done, where no block of this arena begins there.

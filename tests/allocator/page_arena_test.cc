@@ -182,6 +182,34 @@ TEST_F(PageArenaTest, WhereThePlanHasNoPageYetTheRequestMayBeMadeAgain) {
   EXPECT_EQ(arena_.facts().counts.skipped, 0);
 }
 
+TEST_F(PageArenaTest, RequestThatFindsNoMemoryHasItsSlotWhenItIsMadeAgain) {
+  pages_.limit = 3;
+  ASSERT_TRUE(
+      arena_.BeginPlan(PlanOf({{.size = Bytes{2 * kFakePage}, .offset = 0},
+                               {.size = Bytes{2 * kFakePage}, .offset = 0},
+                               {.size = Bytes{kFakePage}, .offset = kUnplaced},
+                               {.size = Bytes{kFakePage}, .offset = 0}})));
+  void* const late = Allocate(2 * kFakePage);
+  ArenaVerdict verdict;
+  EXPECT_EQ(arena_.Allocate(Bytes{2 * kFakePage}, 0, &verdict), nullptr);
+  EXPECT_EQ(verdict.what, ArenaVerdict::What::kOccupied);
+  Free(late);
+  void* const again = Allocate(2 * kFakePage);
+  EXPECT_EQ(again, late);
+  pages_.limit = 2;
+  EXPECT_EQ(arena_.Allocate(Bytes{kFakePage}, 0, &verdict), nullptr);
+  EXPECT_EQ(verdict.what, ArenaVerdict::What::kUnplaced);
+  pages_.limit = 3;
+  void* const unplaced = Allocate(kFakePage);
+  EXPECT_NE(unplaced, nullptr);
+  Free(again);
+  EXPECT_EQ(Allocate(kFakePage), late);
+  const ArenaCounts counts = arena_.facts().counts;
+  EXPECT_EQ(counts.planned, 3);
+  EXPECT_EQ(counts.unplaced, 1);
+  EXPECT_EQ(counts.occupied + counts.skipped + counts.unexpected, 0);
+}
+
 TEST_F(PageArenaTest, APlanThatPlacesNothingTakesNoAddresses) {
   void* const held = Allocate(kMiB);
   ASSERT_TRUE(
