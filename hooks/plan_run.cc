@@ -135,7 +135,7 @@ bool PlanRun::Do(const TapePlan::Step& step) {
       if (std::find(holds_.begin(), holds_.end(), step.index) != holds_.end()) {
         Release(step.index);
       }
-      return storage.hooks == 0 || !storage.data ||
+      return !storage.data || storage.hooks + storage.dependents == 0 ||
              residency_.Drop(tape_.get(), step.index);
     case Action::Do::kOffload:
       residency_.Spill(tape_, step.index, step.until);

@@ -2,14 +2,18 @@
 
 import functools
 import itertools
+import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import budget_matrix
+import harness
 from budget_matrix import ALLOCATORS, JOBS, WAYS, Ends, Run
+from run import run
 from same import Zygote
 
 LONG = bool(os.environ.get("EBBTIDE_LONG"))
@@ -101,6 +105,41 @@ def test_a_plan_uses_the_whole_budget(
     assert used is not None, f"{run}: no plan is followed at its end"
     print(f"{run}: {used}")
     assert list(used.complaints(with_time=LONG)) == []
+
+
+def test_a_step_that_follows_a_plan_evicts_no_more_than_planned(
+    process: Zygote, tmp_path: Path
+) -> None:
+    size, *_ = ENDS["gpt"].budgets("native", "recompute", BUDGETS)
+    trace = tmp_path / "run.ebbtide"
+    environment = Run("gpt", "native", "recompute", size, STEPS).environment
+    done = budget_matrix.start(
+        process, "gpt", environment | {"EBBTIDE_RECORD": str(trace)}, finish=True
+    )
+    assert done.exit == 0, done.errors
+    (plan,) = done.report["plans"]
+    assert len(plan["steps"]) >= 5
+    evictions = evictions_by_step(trace, tmp_path / "trace.json")
+    for step in plan["steps"]:
+        assert set(evictions[step]) == {"plan"}
+
+
+def evictions_by_step(trace: Path, path: Path) -> dict[int, list[str]]:
+    """Who evicted, "plan" or "demand", for each eviction of each step."""
+    page = run([harness.EBBTIDE, "timeline", trace, "-o", path])
+    assert page.returncode == 0, page.stderr
+    events = json.loads(path.read_text())["traceEvents"]
+    begins = {
+        event["ts"]: int(event["name"].removeprefix("step "))
+        for event in events
+        if event["ph"] == "X" and event["name"].startswith("step ")
+    }
+    evictions: dict[int, list[str]] = {}
+    for event in events:
+        if event.get("cat") in ("drop", "offload"):
+            begin = max(ts for ts in begins if ts <= event["ts"])
+            evictions.setdefault(begins[begin], []).append(event["args"]["by"])
+    return evictions
 
 
 @pytest.mark.long
