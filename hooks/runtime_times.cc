@@ -61,7 +61,8 @@ void Runtime::TightenPlans(SignatureBook* book) {
   constexpr double kNear = 1.015;
   const Candidate* candidate = Followed();
   if (!Device::Get().is_async() || settings_.test_plans ||
-      candidate == nullptr || !note_.is_settled || book->tightened >= kMost ||
+      candidate == nullptr || candidate->is_too_high || !note_.is_settled ||
+      book->tightened >= kMost ||
       candidate->times.Least() <
           kNear * PredictedSeconds(*book, *candidate->plan) ||
       ++book->short_steps < kTrial) {
@@ -71,10 +72,7 @@ void Runtime::TightenPlans(SignatureBook* book) {
   const Bytes peak = candidate->plan->plan.peak;
   const Bytes least = LeastGain();
   // More may lie beside planned addresses, once they serve, than was known.
-  if (MarginOf(*book) > book->margin + least) {
-    book->DiscardPlans();
-    return;
-  }
+  if (MarginOf(*book) > book->margin + least) return book->ReplacePlans();
   // A plan for less has taken no less: it is the least there is.
   if (book->tightened > 0 && peak > book->tightened_from - least) {
     book->tightened = kMost;
@@ -82,7 +80,7 @@ void Runtime::TightenPlans(SignatureBook* book) {
   }
   book->tightened_from = peak;
   ++book->tightened;
-  book->DiscardPlans();
+  book->ReplacePlans();
 }
 
 // The first plan is made in little time, of two steps that were short of

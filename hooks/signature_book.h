@@ -103,6 +103,13 @@ struct SignatureBook {
     windows = 0;
     marked = 0;
   }
+  // By others that are made with more time. These are followed until then: a
+  // step without a plan takes more memory.
+  void ReplacePlans() {
+    for (Candidate& candidate : candidates) candidate.is_too_high = true;
+    is_due = true;
+    is_refined = true;
+  }
   void DiscardPlans() {
     plans = Plans::kNone;
     request = 0;
