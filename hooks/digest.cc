@@ -26,7 +26,7 @@ constexpr int64_t kFactorOfWords = 0x9e3779b9;
 // DigestLike.
 constexpr int kMostWords = 512;
 // The weights and the products of a piece take no more than this part of the
-// budget each, but for the least piece: the larger it is, the fewer launches.
+// budget, but for the least piece: the larger it is, the fewer launches.
 constexpr int64_t kScratchPart = 256;
 constexpr int64_t kMostOfPiece = 1 << 20;
 
@@ -42,7 +42,7 @@ Sizes SizesFor(Bytes budget) {
   Sizes sizes = {.piece = 1024};
   while (sizes.piece < kMostOfPiece &&
          (sizes.piece * sizes.piece < words ||
-          2 * sizes.piece * kWord <= Count(budget) / kScratchPart)) {
+          4 * sizes.piece * kWord <= Count(budget) / kScratchPart)) {
     sizes.piece *= 2;
   }
   sizes.pieces = words / sizes.piece + 1;
@@ -59,7 +59,9 @@ class DigestMemory {
   explicit DigestMemory(int device)
       : device_(device), is_used_(kMostWords, false) {
     const Sizes sizes = SizesFor(Device::Get().ledger(device).budget());
-    const AllocationKind kind(Kind::kScratch);
+    // Also where a recomputation asks for it: it stays, and plans have to leave
+    // room for what they do not move.
+    const AllocationKind kind(Kind::kOther);
     storage_ = Device::Get().Allocate(
         kWord * (kMostWords + sizes.pieces + 2 * sizes.piece), device);
     int64_t end = 0;

@@ -4,7 +4,7 @@
 // On a device whose work is queued, a digest is computed where the bytes lie,
 // behind the work queued so far: no bytes are copied, and nothing waits until
 // its value is read. It takes two launches for each piece of a storage, and
-// memory for one piece (a 128th of the budget) as long as there are digests.
+// memory for one piece (a 256th of the budget) as long as there are digests.
 // The host reads the bytes on other devices, and where there is no memory for
 // that.
 //
