@@ -15,6 +15,8 @@ namespace {
 // The search is near its best after a fraction of its time; signatures that
 // wait gain more from a plan than this one from a better plan.
 constexpr int kMostHaste = 4;
+// A job that is refused a plan gets none later, either.
+constexpr absl::Duration kLastTry = absl::Seconds(5);
 
 }  // namespace
 
@@ -112,7 +114,7 @@ void Planning::Shared::Serve() {
     const absl::Duration limit = request->options.time_limit;
     const int haste = std::min(1 + others, kMostHaste);
     auto plan = Solve(*request, limit / haste);
-    if (!plan.ok() && haste > 1) plan = Solve(*request, limit);
+    if (!plan.ok()) plan = Solve(*request, std::max(limit, kLastTry));
     // What copies cost the compute beside them is in no profile: the job finds
     // out which of the two is faster (planner/contest.h).
     if (request->with_second && plan.ok() &&
