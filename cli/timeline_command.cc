@@ -53,6 +53,16 @@ absl::Status WritePage(const TraceSource& source, std::ostream& out) {
   return absl::OkStatus();
 }
 
+// Whether the file can be replaced unasked: there is none, or a page of ours.
+bool IsFree(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return true;
+  std::string head(1024, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return absl::StrContains(head, "<title>ebbtide timeline</title>");
+}
+
 // What `-o` ends in says what is written.
 struct Format {
   absl::string_view ending;
@@ -136,6 +146,13 @@ void AddTimelineCommand(CLI::App& app, Exit* exit) {
       arguments->output = std::filesystem::path(arguments->input)
                               .replace_extension(".html")
                               .string();
+      if (!IsFree(arguments->output)) {
+        PrintError(absl::StrCat(arguments->output,
+                                ": there already, and no page of ebbtide "
+                                "timeline; name another with -o"));
+        *exit = Exit::kUsage;
+        return;
+      }
     }
     *exit = Run(*arguments);
     if (!is_named && *exit == Exit::kDone) {

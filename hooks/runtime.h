@@ -345,6 +345,7 @@ class Runtime final : public TapeListener {
   std::unique_ptr<SteadyRun> steady_run_;
   RunReport report_;
   std::string off_because_;
+  std::string timeline_;  // ends the closing line of a run that was recorded
   std::atomic<bool> may_leave_ = false;
   int64_t faults_of_children_ = 0;  // at the start: torch 2.15 asks ldconfig
   std::filesystem::file_time_type started_at_;

@@ -1,9 +1,13 @@
 // The runtime among the processes of a job: forks, ranks and their files.
 #include <cstdio>
+#include <filesystem>
 #include <new>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "hooks/busy.h"
 #include "hooks/device.h"
 #include "hooks/guarded.h"
@@ -14,6 +18,17 @@
 #include "hooks/runtime_lock.h"
 
 namespace ebbtide {
+namespace {
+
+// A word to paste into a shell.
+std::string InShell(const std::string& word) {
+  constexpr char kPlain[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:=@";
+  if (word.find_first_not_of(kPlain) == std::string::npos) return word;
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+}  // namespace
 
 void Runtime::BeforeFork() {
   RuntimeLock::Acquire();
@@ -74,10 +89,15 @@ void Runtime::OnFirstPair() {
 }
 
 void Runtime::OpenLog() {
-  const auto rank = RankOfProcess();
-  const absl::Status opened = RunLog::Global().Open(
-      FileOfRank(settings_.record, rank), settings_.record_limit, &ledger());
+  const std::string file = FileOfRank(settings_.record, RankOfProcess());
+  const absl::Status opened =
+      RunLog::Global().Open(file, settings_.record_limit, &ledger());
   if (opened.ok()) {
+    // fit, which does not ask for progress, throws its trace away.
+    std::error_code error;
+    if (settings_.progress && std::filesystem::is_regular_file(file, error)) {
+      timeline_ = absl::StrCat("; to see it: ebbtide timeline ", InShell(file));
+    }
     if (settings_.budget) RunLog::Global().SetBudget(*settings_.budget);
     return residency_.LogCopies();
   }
@@ -98,7 +118,8 @@ void Runtime::Say(const std::string& line) const {
 std::string Runtime::LastLine() const {
   return settings_.log == Settings::Log::kOff
              ? ""
-             : absl::StrCat("ebbtide: ", RankLabel(), ClosingLine(report_));
+             : absl::StrCat("ebbtide: ", RankLabel(), ClosingLine(report_),
+                            timeline_);
 }
 
 void Runtime::RefreshLastWords(double now) {

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,56 @@ def test_a_page_lies_beside_the_trace_unless_it_is_named(
     done = run([harness.EBBTIDE, "timeline", beside])
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{page}\n", "")
     assert page.read_text().startswith("<!DOCTYPE html>")
+    page.write_text(page.read_text()[:2000])  # an older page is replaced
+    assert run([PROGRAM, "timeline", beside]).returncode == 0
+    assert page.stat().st_size > 2000
+
+
+@pytest.mark.parametrize("name", ["run.ebbtide", "run.html"])
+def test_no_file_of_others_is_replaced_unless_it_is_named(
+    trace: Path, tmp_path: Path, name: str
+) -> None:
+    beside = tmp_path / name
+    beside.write_bytes(trace.read_bytes())
+    page = tmp_path / "run.html"
+    if page != beside:
+        page.write_text("<title>Of mine</title>")
+    before = page.read_bytes()
+    done = run([PROGRAM, "timeline", beside])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{page}: there already, and no page of ebbtide timeline" in done.stderr
+    assert page.read_bytes() == before
+    assert run([PROGRAM, "timeline", beside, "-o", page]).returncode == 0
+    assert page.read_bytes() != before
+
+
+def test_a_folder_that_cannot_be_written_is_named(trace: Path, tmp_path: Path) -> None:
+    beside = tmp_path / "run.ebbtide"
+    beside.write_bytes(trace.read_bytes())
+    (tmp_path / "run.html.part").mkdir()  # root may write everywhere else
+    done = run([PROGRAM, "timeline", beside])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{tmp_path}/run.html: cannot write" in done.stderr
+
+
+def test_the_last_line_of_a_recorded_run_names_the_command(tmp_path: Path) -> None:
+    folder = tmp_path / "it's here"
+    folder.mkdir()
+    for path in (tmp_path / "run.ebbtide", folder / "run.ebbtide"):
+        done = run([PROGRAM, "run", f"--record={path}", "--", PYTHON, "-c", TRAINING])
+        assert done.returncode == 0, done.stderr
+        closing = done.stderr.splitlines()[-1]
+        found = re.search(r"; to see it: ebbtide (timeline .*)$", closing)
+        assert found is not None, closing
+        words = shlex.split(found[1])
+        assert words == ["timeline", str(path)]
+        assert run([PROGRAM, *words]).stdout == f"{path.with_suffix('.html')}\n"
+
+
+def test_a_record_that_is_no_file_is_not_named() -> None:
+    done = run([PROGRAM, "run", "--record=/dev/null", "--", PYTHON, "-c", TRAINING])
+    assert done.returncode == 0, done.stderr
+    assert "ebbtide timeline" not in done.stderr
 
 
 def test_the_curve_tells_weights_optimizer_and_saved_tensors_apart(
