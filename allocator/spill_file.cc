@@ -64,7 +64,7 @@ const char* NameIn(absl::Span<const FileSystem> table, int64_t magic) {
 absl::Status DirectoryError(int error, const std::string& directory,
                             const char* what) {
   return absl::ErrnoToStatus(
-      error, absl::StrCat("spill directory ", directory, ": ", what));
+      error, absl::StrCat("offload directory ", directory, ": ", what));
 }
 
 // A file without a name, or -1. The name it has for a moment, where the file
@@ -79,7 +79,7 @@ int OpenUnnamed(int directory) {
   for (int attempt = 0; attempt < 16; ++attempt) {
     uint64_t random = 0;
     if (getrandom(&random, sizeof(random), 0) != sizeof(random)) return -1;
-    const std::string name = absl::StrFormat("ebbtide-spill-%016x", random);
+    const std::string name = absl::StrFormat("ebbtide-offload-%016x", random);
     file = openat(directory, name.c_str(),
                   O_CREAT | O_EXCL | O_NOFOLLOW | flags, 0600);
     if (file >= 0) {
@@ -149,7 +149,7 @@ absl::StatusOr<std::unique_ptr<SpillFile>> SpillFile::Open(
   }
   if (const char* name = NameIn(kInRam, stats.f_type)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("spill directory ", directory, " is on ", name,
+        absl::StrCat("offload directory ", directory, " is on ", name,
                      ", which is RAM again; expected a folder on a disk"));
   }
   const char* name = NameIn(kOnDisk, stats.f_type);
@@ -190,9 +190,10 @@ void SpillFile::ProbeDirect() {
 absl::StatusOr<Extent> SpillFile::Take(Bytes size) {
   const std::optional<Extent> extent = extents_.Take(RoundUpToPage(size));
   if (extent) return *extent;
-  return absl::ResourceExhaustedError(absl::StrFormat(
-      "spill file in %s: no room for %d bytes; %d of its limit of %d are used",
-      directory_, Count(size), Count(used()), Count(limit())));
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("offload file in %s: no room for %d bytes; %d of its "
+                      "limit of %d are used",
+                      directory_, Count(size), Count(used()), Count(limit())));
 }
 
 Bytes SpillFile::Largest() const {
@@ -214,8 +215,8 @@ absl::Status SpillFile::Transfer(Way way, Extent extent, char* data,
                                  Bytes size) {
   if (size > extent.size) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("spill file: %d bytes in an extent of %d", Count(size),
-                        Count(extent.size)));
+        absl::StrFormat("offload file: %d bytes in an extent of %d",
+                        Count(size), Count(extent.size)));
   }
   if (direct_) return TransferDirect(way, extent.offset, data, size);
   absl::Status status = TransferAll(way, extent.offset, data, size);
@@ -239,7 +240,7 @@ absl::Status SpillFile::TransferDirect(Way way, int64_t offset, char* data,
   const int64_t room = std::min(kBounce, Count(RoundUpToPage(Bytes{left})));
   const Pages buffer = AllocatePages(room);
   if (buffer == nullptr) {
-    return absl::ResourceExhaustedError("spill file: no memory for a buffer");
+    return absl::ResourceExhaustedError("offload file: no memory for a buffer");
   }
   while (left > 0) {
     const int64_t part = std::min(left, room);
@@ -281,7 +282,7 @@ absl::Status SpillFile::TransferAll(Way way, int64_t offset, char* data,
 
 absl::Status SpillFile::Failure(Way way, int error, int64_t offset) const {
   const std::string message = absl::StrFormat(
-      "spill file in %s (%s): %s at byte %d: %s", directory_, file_system_,
+      "offload file in %s (%s): %s at byte %d: %s", directory_, file_system_,
       way == Way::kWrite ? "write" : "read", offset, std::strerror(error));
   const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
   return full ? absl::ResourceExhaustedError(message)

@@ -40,7 +40,7 @@ MODELS = ("gpt", "small")
 SHARE = 0.8  # of what the model reserves, that it may have
 WAYS: dict[str, dict[str, str]] = {
     "idle": {},
-    "recomputes": {"EBBTIDE_SPILL_DIR": "none"},
+    "recomputes": {"EBBTIDE_OFFLOAD_DIR": "none"},
     "copies": {"EBBTIDE_RECOMPUTE": "0"},
 }
 STATES = {"idle": ["idle"], "recomputes": ["active"], "copies": ["steady"]}

@@ -114,7 +114,7 @@ def managed_command(
 ) -> list[str]:
     launcher = [str(EBBTIDE), "run", "--budget", f"{budget}B", *more]
     if not spill:
-        launcher += ["--spill-dir", "none"]
+        launcher += ["--offload-dir", "none"]
     return [*launcher, "--", *command]
 
 

@@ -102,7 +102,7 @@ def measure(device: str, foreach: str, steps: int) -> Row:
     plain = train(device, arguments, {"EBBTIDE_RECORD": "/dev/null"})
     bounded = {
         "EBBTIDE_BUDGET": f"{device}={budget}B",
-        "EBBTIDE_SPILL_DIR": str(harness.ROOT / "build"),
+        "EBBTIDE_OFFLOAD_DIR": str(harness.ROOT / "build"),
         "EBBTIDE_WEIGHTS": "1",
     }
     moved = train(device, arguments, bounded)

@@ -50,7 +50,7 @@ HERE = {
 # Runs of a managed row differ by so much in their ratio to the unmanaged one.
 SLACK = 0.05
 OFFLOAD = {"EBBTIDE_RECOMPUTE": "0"}
-RECOMPUTE = {"EBBTIDE_SPILL_DIR": "none"}
+RECOMPUTE = {"EBBTIDE_OFFLOAD_DIR": "none"}
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
 

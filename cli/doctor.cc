@@ -223,25 +223,26 @@ Findings CheckPinned(const SystemView& system) {
 
 Findings CheckSpill(const SystemView& system) {
   const SpillView& spill = system.spill;
-  if (Variable(system, "EBBTIDE_SPILL_DIR") == "none") {
-    return {Limited("spilling", "EBBTIDE_SPILL_DIR=none forbids it",
+  if (OffloadFolder(system) == "none") {
+    return {Limited("offloading", "EBBTIDE_OFFLOAD_DIR=none forbids it",
                     "unset it to have bytes copied away, too")};
   }
   if (!spill.problem.empty()) {
-    return {Limited("spilling", spill.problem,
-                    "set EBBTIDE_SPILL_DIR to a folder on a disk: without one "
-                    "bytes are only recomputed")};
+    return {
+        Limited("offloading", spill.problem,
+                "set EBBTIDE_OFFLOAD_DIR to a folder on a disk: without one "
+                "bytes are only recomputed")};
   }
   const std::string what = absl::StrFormat(
       "%s on %s%s, %.0f MB/s out and %.0f MB/s back, %s free", spill.folder,
       spill.file_system, spill.is_direct ? "" : " through the page cache",
       1e3 * spill.out, 1e3 * spill.back, FormatSize(spill.free));
   if (!spill.is_direct) {
-    return {Limited("spilling", what,
+    return {Limited("offloading", what,
                     "a folder whose file system takes O_DIRECT leaves the page "
                     "cache alone")};
   }
-  return {Ok("spilling", what)};
+  return {Ok("offloading", what)};
 }
 
 using Check = Findings (*)(const SystemView& system);

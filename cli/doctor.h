@@ -32,7 +32,7 @@ struct PythonView {
 
 struct SpillView {
   std::string folder;
-  std::string problem;  // why nothing can be spilled there; empty: it can
+  std::string problem;  // why nothing can be offloaded there; empty: it can
   std::string file_system;
   bool is_direct = false;  // past the page cache
   Bytes free{};

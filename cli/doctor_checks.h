@@ -40,6 +40,12 @@ inline std::string Variable(const SystemView& system, const std::string& name) {
   return found == system.variables.end() ? "" : found->second;
 }
 
+// Under either of its names.
+inline std::string OffloadFolder(const SystemView& system) {
+  const std::string folder = Variable(system, "EBBTIDE_OFFLOAD_DIR");
+  return folder.empty() ? Variable(system, "EBBTIDE_SPILL_DIR") : folder;
+}
+
 inline bool IsOn(const SystemView& system, const std::string& name) {
   const std::string value = Variable(system, name);
   return !value.empty() && value != "0";

@@ -15,13 +15,14 @@ namespace {
 
 // All that any part of ebbtide reads.
 constexpr const char* kVariables[] = {
-    "EBBTIDE_BUDGET",      "EBBTIDE_HOST_BUDGET", "EBBTIDE_SPILL_DIR",
-    "EBBTIDE_SPILL_LIMIT", "EBBTIDE_RECORD",      "EBBTIDE_REPORT",
-    "EBBTIDE_STRICT",      "EBBTIDE_VERIFY",      "EBBTIDE_CUPTI",
-    "EBBTIDE_WEIGHTS",     "EBBTIDE_LOG",         "EBBTIDE_DISABLE",
-    "EBBTIDE_MIN_BYTES",   "EBBTIDE_RECOMPUTE",   "EBBTIDE_SIGNATURES",
-    "EBBTIDE_TEST_PLANS",  "EBBTIDE_LOADED_PID",  "EBBTIDE_PROGRESS",
-    "EBBTIDE_COMPILE",     "EBBTIDE_TEST_WAIT",
+    "EBBTIDE_BUDGET",     "EBBTIDE_HOST_BUDGET",   "EBBTIDE_OFFLOAD_DIR",
+    "EBBTIDE_SPILL_DIR",  "EBBTIDE_OFFLOAD_LIMIT", "EBBTIDE_SPILL_LIMIT",
+    "EBBTIDE_RECORD",     "EBBTIDE_REPORT",        "EBBTIDE_STRICT",
+    "EBBTIDE_VERIFY",     "EBBTIDE_CUPTI",         "EBBTIDE_WEIGHTS",
+    "EBBTIDE_LOG",        "EBBTIDE_DISABLE",       "EBBTIDE_MIN_BYTES",
+    "EBBTIDE_RECOMPUTE",  "EBBTIDE_SIGNATURES",    "EBBTIDE_TEST_PLANS",
+    "EBBTIDE_LOADED_PID", "EBBTIDE_PROGRESS",      "EBBTIDE_COMPILE",
+    "EBBTIDE_TEST_WAIT",
 };
 
 int Distance(const std::string& a, const std::string& b) {
@@ -123,12 +124,12 @@ Findings CheckValues(const SystemView& system) {
   }
   const bool is_bound = !Variable(system, "EBBTIDE_BUDGET").empty();
   if (is_bound && Variable(system, "EBBTIDE_RECOMPUTE") == "0" &&
-      Variable(system, "EBBTIDE_SPILL_DIR") == "none") {
-    findings.push_back(Limited(
-        "variables",
-        "EBBTIDE_RECOMPUTE=0 and EBBTIDE_SPILL_DIR=none leave nothing to hold "
-        "a budget by",
-        "unset one of them"));
+      OffloadFolder(system) == "none") {
+    findings.push_back(Limited("variables",
+                               "EBBTIDE_RECOMPUTE=0 and "
+                               "EBBTIDE_OFFLOAD_DIR=none leave nothing to hold "
+                               "a budget by",
+                               "unset one of them"));
   }
   // Options of a budget, without one.
   for (const char* name :

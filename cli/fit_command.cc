@@ -5,11 +5,11 @@
 // as 20 seconds have. The largest step is planned for, which takes 20 seconds
 // at most. All times are predictions, of whole steps;
 // the ops that a plan repeats are taken to repeat their bytes, which a run
-// under a budget verifies. Spilling is planned at the speed that the spill
-// folder has while nothing else runs.
+// under a budget verifies. Offloading is planned at the speed that its folder
+// has while nothing else runs.
 //
 // The recommended budget is the least one found whose step takes at most 5 %
-// longer than the unmanaged one without spilling, and the margin that the
+// longer than the unmanaged one without offloading, and the margin that the
 // runtime leaves (1 %, at least 1 MiB), in whole MiB. Copies take cores and
 // memory bandwidth from the compute beside them, which no profile shows: a
 // recommendation does not count on them. CMD then trains for as many steps
@@ -85,8 +85,8 @@ void PrintCurve(Time unmanaged, const Outlook& keeping,
   }
   std::sort(budgets.begin(), budgets.end());
   budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());
-  std::printf("\n%12s %21s%s\n", "budget", "without spilling",
-              spilling ? "         with spilling" : "");
+  std::printf("\n%12s %21s%s\n", "budget", "without offloading",
+              spilling ? "      with offloading" : "");
   for (const Bytes budget : budgets) {
     const auto kept = TimeWithin(keeping, budget);
     std::string line = absl::StrCat(
@@ -188,7 +188,7 @@ absl::Status Answer(WatchedRun run, const Arguments& arguments,
       FormatSize(UnmanagedPeak(profile)).c_str());
   const auto keeping = OutlookOf(profile, /*spill=*/false);
   if (!keeping.ok()) return keeping.status();
-  PrintFloor("without spilling", *keeping);
+  PrintFloor("without offloading", *keeping);
   std::optional<Outlook> spilling;
   const auto speed = MeasureSpillSpeed();
   if (speed.ok()) {
@@ -198,11 +198,11 @@ absl::Status Answer(WatchedRun run, const Arguments& arguments,
     if (!outlook.ok()) return outlook.status();
     spilling = *std::move(outlook);
     const std::string how =
-        absl::StrFormat("with spilling to %s (%.0f MB/s out, %.0f MB/s back)",
+        absl::StrFormat("with offloading to %s (%.0f MB/s out, %.0f MB/s back)",
                         speed->folder, 1e3 * speed->out, 1e3 * speed->back);
     PrintFloor(how, *spilling);
   } else {
-    std::printf("no spilling: %s\n",
+    std::printf("no offloading: %s\n",
                 std::string(speed.status().message()).c_str());
   }
   PrintCurve(unmanaged, *keeping, spilling);

@@ -32,8 +32,8 @@ namespace fs = std::filesystem;
 struct Arguments {
   std::optional<std::string> budget;
   std::optional<std::string> host_budget;
-  std::optional<std::string> spill_dir;
-  std::optional<std::string> spill_limit;
+  std::optional<std::string> offload_dir;
+  std::optional<std::string> offload_limit;
   std::optional<std::string> record;
   std::optional<std::string> report;
   std::optional<std::string> verify;
@@ -87,8 +87,8 @@ absl::StatusOr<std::string> Size(absl::string_view option,
   return text;
 }
 
-absl::StatusOr<std::string> SpillDir(absl::string_view option,
-                                     const std::string& text) {
+absl::StatusOr<std::string> OffloadDir(absl::string_view option,
+                                       const std::string& text) {
   if (text == "none") return text;
   std::error_code error;
   if (!fs::is_directory(text, error)) {
@@ -133,8 +133,10 @@ absl::StatusOr<Environment> MakeEnvironment(const Arguments& arguments) {
   const Setting settings[] = {
       {"--budget", "EBBTIDE_BUDGET", arguments.budget, Budget},
       {"--host-budget", "EBBTIDE_HOST_BUDGET", arguments.host_budget, Budget},
-      {"--spill-dir", "EBBTIDE_SPILL_DIR", arguments.spill_dir, SpillDir},
-      {"--spill-limit", "EBBTIDE_SPILL_LIMIT", arguments.spill_limit, Size},
+      {"--offload-dir", "EBBTIDE_OFFLOAD_DIR", arguments.offload_dir,
+       OffloadDir},
+      {"--offload-limit", "EBBTIDE_OFFLOAD_LIMIT", arguments.offload_limit,
+       Size},
       {"--record", "EBBTIDE_RECORD", arguments.record, Record},
       {"--report", "EBBTIDE_REPORT", arguments.report, OutputFile},
       {"--verify", "EBBTIDE_VERIFY", arguments.verify, Verify},
@@ -191,11 +193,11 @@ void AddRunCommand(CLI::App& app, Exit* exit) {
       ->add_option("--host-budget", arguments->host_budget, "Of the host tier")
       ->type_name("B");
   command
-      ->add_option("--spill-dir", arguments->spill_dir,
-                   "Folder on a disk for evicted bytes; default $TMPDIR")
+      ->add_option("--offload-dir,--spill-dir", arguments->offload_dir,
+                   "Folder on a disk for offloaded bytes; default $TMPDIR")
       ->type_name("D|none");
   command
-      ->add_option("--spill-limit", arguments->spill_limit,
+      ->add_option("--offload-limit,--spill-limit", arguments->offload_limit,
                    "Most bytes in that folder")
       ->type_name("B");
   command

@@ -34,7 +34,8 @@ absl::StatusOr<double> SpeedOf(absl::FunctionRef<absl::Status(int)> copy) {
 }  // namespace
 
 std::string SpillFolder() {
-  for (const char* name : {"EBBTIDE_SPILL_DIR", "TMPDIR"}) {
+  for (const char* name :
+       {"EBBTIDE_OFFLOAD_DIR", "EBBTIDE_SPILL_DIR", "TMPDIR"}) {
     const char* value = std::getenv(name);
     if (value != nullptr && *value != '\0') return value;
   }
@@ -44,7 +45,7 @@ std::string SpillFolder() {
 absl::StatusOr<SpillSpeed> MeasureSpillSpeed() {
   SpillSpeed speed = {.folder = SpillFolder()};
   if (speed.folder == "none") {
-    return absl::NotFoundError("EBBTIDE_SPILL_DIR is none");
+    return absl::NotFoundError("EBBTIDE_OFFLOAD_DIR is none");
   }
   const auto file = SpillFile::Open(speed.folder, Bytes{-1});
   if (!file.ok()) return file.status();

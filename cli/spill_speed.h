@@ -16,13 +16,13 @@ struct SpillSpeed {
   bool is_direct = false;   // O_DIRECT held
 };
 
-// The folder that a run would use by default: EBBTIDE_SPILL_DIR, else $TMPDIR,
-// else /tmp.
+// The folder that a run would use by default: EBBTIDE_OFFLOAD_DIR, else
+// $TMPDIR, else /tmp.
 std::string SpillFolder();
 
 // Copies 64 MiB out and back in that folder. Errors: as SpillFile::Open
-// (allocator/spill_file.h), or the copies'; NotFound where EBBTIDE_SPILL_DIR is
-// none.
+// (allocator/spill_file.h), or the copies'; NotFound where EBBTIDE_OFFLOAD_DIR
+// is none.
 absl::StatusOr<SpillSpeed> MeasureSpillSpeed();
 
 }  // namespace ebbtide

@@ -92,17 +92,24 @@ absl::Status ReadBudget(Settings* settings) {
   return absl::OkStatus();
 }
 
+// A variable that has an older name.
+const char* EitherName(const char* name, const char* older) {
+  return Get(name) == nullptr && Get(older) != nullptr ? older : name;
+}
+
 absl::Status ReadSpill(Settings* settings) {
   const char* tmp = Get("TMPDIR");
-  const char* directory = Get("EBBTIDE_SPILL_DIR");
+  const char* directory =
+      Get(EitherName("EBBTIDE_OFFLOAD_DIR", "EBBTIDE_SPILL_DIR"));
   settings->spill_required = directory != nullptr;
   settings->spill_dir = directory != nullptr ? directory
                         : tmp != nullptr     ? tmp
                                              : "/tmp";
   if (settings->spill_dir == "none") settings->spill_dir.clear();
-  if (const char* limit = Get("EBBTIDE_SPILL_LIMIT")) {
+  const char* name = EitherName("EBBTIDE_OFFLOAD_LIMIT", "EBBTIDE_SPILL_LIMIT");
+  if (const char* limit = Get(name)) {
     const auto size = ParseSize(limit);
-    if (!size.ok()) return Named("EBBTIDE_SPILL_LIMIT", limit, size.status());
+    if (!size.ok()) return Named(name, limit, size.status());
     settings->spill_limit = *size;
   }
   return absl::OkStatus();
@@ -189,7 +196,7 @@ absl::Status ReadWeights(Settings* settings) {
   if (settings->spill_dir.empty()) {
     return absl::InvalidArgumentError(
         "EBBTIDE_WEIGHTS=1: expected a folder to move weights to, but "
-        "EBBTIDE_SPILL_DIR is none");
+        "EBBTIDE_OFFLOAD_DIR is none");
   }
   settings->recompute = false;
   return absl::OkStatus();

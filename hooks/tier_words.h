@@ -1,7 +1,6 @@
 // What the tier below a device and the way there are called to people: below
-// RAM bytes are spilled to a file on disk, below a CUDA device they are
-// offloaded to host memory. (Keys of the report and variables say "spill" and
-// "disk" for both, as ever.)
+// RAM bytes are offloaded to a file on disk, below a CUDA device to host
+// memory. (Keys of the report say "spill" and "disk" for both, as ever.)
 #ifndef EBBTIDE_HOOKS_TIER_WORDS_H_
 #define EBBTIDE_HOOKS_TIER_WORDS_H_
 
@@ -14,11 +13,11 @@ struct TierWords {
   const char* allow;   // what has it on
 };
 
-inline constexpr TierWords kDiskWords = {"spill", "spilled", "spilling",
-                                         "EBBTIDE_SPILL_DIR"};
+inline constexpr TierWords kDiskWords = {"offload", "offloaded", "offloading",
+                                         "EBBTIDE_OFFLOAD_DIR"};
 inline constexpr TierWords kHostWords = {
     "offload to host memory", "offloaded to host memory",
-    "offloading to host memory", "EBBTIDE_SPILL_DIR other than none"};
+    "offloading to host memory", "EBBTIDE_OFFLOAD_DIR other than none"};
 
 }  // namespace ebbtide
 

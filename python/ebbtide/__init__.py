@@ -40,7 +40,7 @@ def report() -> Report:
 def curve(seconds: float = 2.0) -> Curve:
     """Step time against budget for the job so far, from the step recorded last.
 
-    Plans take up to `seconds` without spilling, and as much with it. They are made
+    Plans take up to `seconds` without offloading, and as much with it. They are made
     on this thread; training on others goes on. Raises RuntimeError where ebbtide is
     not running or no step has been recorded to its end.
     """

@@ -41,27 +41,27 @@ class Point(NamedTuple):
 
 
 class Curve(list[Point]):
-    """Step time against budget without spilling, the least budget first.
+    """Step time against budget without offloading, the least budget first.
 
-    `spilling` is the same with it, or None where nothing can be spilled.
+    `offloading` is the same with it, or None where nothing can be offloaded.
     """
 
     def __init__(
-        self, points: Sequence[Point], spilling: Sequence[Point] | None = None
+        self, points: Sequence[Point], offloading: Sequence[Point] | None = None
     ) -> None:
         super().__init__(points)
-        self.spilling = None if spilling is None else list(spilling)
+        self.offloading = None if offloading is None else list(offloading)
 
-    def seconds_within(self, budget: int, *, spilling: bool = False) -> float | None:
+    def seconds_within(self, budget: int, *, offloading: bool = False) -> float | None:
         """The step's time within that many bytes; None: no plan is known."""
-        points = (self.spilling or []) if spilling else self
+        points = (self.offloading or []) if offloading else self
         times = [point.seconds for point in points if point.budget <= budget]
         return min(times, default=None)
 
     def _repr_html_(self) -> str:
         lines = [[(float(p.budget), p.seconds) for p in self]]
-        if self.spilling:
-            lines.append([(float(p.budget), p.seconds) for p in self.spilling])
+        if self.offloading:
+            lines.append([(float(p.budget), p.seconds) for p in self.offloading])
         rows = [(_size(p.budget), f"{1e3 * p.seconds:.1f} ms") for p in self]
         return _chart("step time against budget", lines, None) + _table(rows)
 

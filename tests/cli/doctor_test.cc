@@ -147,11 +147,11 @@ TEST(DoctorTest, WhatIsWrongIsNamedAndWhatToDoIsSaid) {
       {with([](auto* v) { v->memlock = Bytes{64 << 10}; }), kLimited, false,
        "memlock", "64.00 KiB", "ulimit -l"},
       {with([](auto* v) { v->spill.problem = "/dev/shm: on tmpfs"; }), kLimited,
-       false, "spilling", "on tmpfs", "EBBTIDE_SPILL_DIR"},
+       false, "offloading", "on tmpfs", "EBBTIDE_OFFLOAD_DIR"},
       {with([](auto* v) { v->spill.is_direct = false; }), kLimited, false,
-       "spilling", "through the page cache", "O_DIRECT"},
-      {WithVariable("EBBTIDE_SPILL_DIR", "none"), kLimited, false, "spilling",
-       "forbids it", "unset it"},
+       "offloading", "through the page cache", "O_DIRECT"},
+      {WithVariable("EBBTIDE_OFFLOAD_DIR", "none"), kLimited, false,
+       "offloading", "forbids it", "unset it"},
       {WithVariable("LD_PRELOAD", "/lib/libjemalloc.so.2"), kLimited, false,
        "LD_PRELOAD", "libjemalloc", "resident memory"},
       {WithVariable("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync"),
@@ -175,7 +175,7 @@ TEST(DoctorTest, WhatIsWrongIsNamedAndWhatToDoIsSaid) {
       {with([](auto* v) {
          v->variables = {{"EBBTIDE_BUDGET", "1GiB"},
                          {"EBBTIDE_RECOMPUTE", "0"},
-                         {"EBBTIDE_SPILL_DIR", "none"}};
+                         {"EBBTIDE_OFFLOAD_DIR", "none"}};
          v->spill.folder = "none";
        }),
        kLimited, false, "variables", "leave nothing to hold", "unset one"},
@@ -219,7 +219,7 @@ TEST(DoctorTest, WhatIsFineIsSaidToo) {
         "driver: for CUDA 13.0, /lib/libcuda.so.580.1\n",
         "device cuda:0: Card, 80.00 GiB\n", "cgroup: memory limit 1.00 GiB\n",
         "memlock: 8.00 MiB\n", "LD_PRELOAD: /x/libm.so is loaded, too\n",
-        "spilling: /tmp on ext4, 1500 MB/s out and 2000 MB/s back"}) {
+        "offloading: /tmp on ext4, 1500 MB/s out and 2000 MB/s back"}) {
     EXPECT_THAT(all, HasSubstr(line));
   }
 }

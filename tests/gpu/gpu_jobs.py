@@ -31,7 +31,7 @@ EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
 # What may be done with the half of what autograd holds that a budget leaves out.
 WAYS: dict[str, dict[str, str]] = {
-    "recomputed": {"EBBTIDE_SPILL_DIR": "none"},
+    "recomputed": {"EBBTIDE_OFFLOAD_DIR": "none"},
     "offloaded": {"EBBTIDE_RECOMPUTE": "0"},
     "planned": {},
 }

@@ -85,10 +85,17 @@ def test_memory_over_budget_outside_of_steps_is_told() -> None:
 
 def test_a_folder_in_ram_is_refused_before_the_program_starts() -> None:
     done = run(
-        [harness.EBBTIDE, "run", "--budget=1GiB", "--spill-dir=/dev/shm", "--", "true"]
+        [
+            harness.EBBTIDE,
+            "run",
+            "--budget=1GiB",
+            "--offload-dir=/dev/shm",
+            "--",
+            "true",
+        ]
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--spill-dir /dev/shm: " in done.stderr
+    assert "--offload-dir /dev/shm: " in done.stderr
     assert "expected a folder on a disk" in done.stderr
 
 

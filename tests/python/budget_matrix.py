@@ -37,7 +37,7 @@ ALLOCATORS = {
     "expandable": {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
 }
 WAYS = {
-    "recompute": {"EBBTIDE_SPILL_DIR": "none"},
+    "recompute": {"EBBTIDE_OFFLOAD_DIR": "none"},
     "offload": {"EBBTIDE_RECOMPUTE": "0"},
     "both": {},
 }

@@ -40,9 +40,9 @@ KINDS: dict[str, tuple[dict[str, str], tuple[float, float]]] = {
         {"EBBTIDE_RECOMPUTE": "0", "EBBTIDE_TEST_PLANS": ""},
         (0.2, 0.9),
     ),
-    "recomputes": ({"EBBTIDE_SPILL_DIR": "none"}, (0.2, 0.9)),
+    "recomputes": ({"EBBTIDE_OFFLOAD_DIR": "none"}, (0.2, 0.9)),
     "planned recomputes": (
-        {"EBBTIDE_SPILL_DIR": "none", "EBBTIDE_TEST_PLANS": ""},
+        {"EBBTIDE_OFFLOAD_DIR": "none", "EBBTIDE_TEST_PLANS": ""},
         (0.2, 0.9),
     ),
 }

@@ -16,9 +16,9 @@ from run import PYTHON, clean_environment
 
 # A budget that nothing fits: whatever can be evicted is, at every allocation.
 FORCED = {"EBBTIDE_BUDGET": "64KiB", "EBBTIDE_LOG": "line"}
-RECOMPUTE = FORCED | {"EBBTIDE_SPILL_DIR": "none"}
+RECOMPUTE = FORCED | {"EBBTIDE_OFFLOAD_DIR": "none"}
 SPILL = harness.ROOT / "build"  # on disk, where /tmp need not be
-SPILLING = FORCED | {"EBBTIDE_SPILL_DIR": str(SPILL)}
+SPILLING = FORCED | {"EBBTIDE_OFFLOAD_DIR": str(SPILL)}
 # What Triton's nanobind says at the end of a process; its last line has no end.
 LEAKS = re.compile(r"(?s)nanobind: leaked \d.*?See https://nanobind\S+?\.html")
 
@@ -216,7 +216,7 @@ class Zygote:
         counted = self.same(case, {"EBBTIDE_RECORD": "/dev/null"})
         persistent = counted.report["persistent"]
         budget = persistent + int(counted.report["peak_activations"] * share)
-        env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_SPILL_DIR": folder}
+        env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_OFFLOAD_DIR": folder}
         done = self.same(case, env)
         # On a busy machine the plan may have measured slower than no plan.
         given_up = any("slower than evicting" in line for line in done.lines)

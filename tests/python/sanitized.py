@@ -65,8 +65,8 @@ def modes(number: int) -> dict[str, dict[str, str]]:
     return {
         "evicting": RECOMPUTE,
         "spilling": SPILLING,
-        "plans": plans | {"EBBTIDE_SPILL_DIR": "none"},
-        "moving plans": plans | {"EBBTIDE_SPILL_DIR": str(SPILL)},
+        "plans": plans | {"EBBTIDE_OFFLOAD_DIR": "none"},
+        "moving plans": plans | {"EBBTIDE_OFFLOAD_DIR": str(SPILL)},
     }
 
 

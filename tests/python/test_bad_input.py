@@ -46,7 +46,7 @@ def test_a_bad_budget_is_one_line(zygote: Zygote, budget: str, names: str) -> No
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("EBBTIDE_SPILL_LIMIT", "much"),
+        ("EBBTIDE_OFFLOAD_LIMIT", "much"),
         ("EBBTIDE_VERIFY", "never"),
         ("EBBTIDE_MIN_BYTES", "few"),
         ("EBBTIDE_SIGNATURES", "0"),
@@ -67,7 +67,7 @@ def test_a_bad_setting_is_one_line(zygote: Zygote, name: str, value: str) -> Non
 
 
 def test_a_spill_directory_in_memory_is_refused(zygote: Zygote) -> None:
-    done = unchanged(zygote, FORCED | {"EBBTIDE_SPILL_DIR": "/dev/shm"}, True)
+    done = unchanged(zygote, FORCED | {"EBBTIDE_OFFLOAD_DIR": "/dev/shm"}, True)
     assert len(done.errors.splitlines()) == 1, done.errors
     assert re.match(r"ebbtide: off: .*/dev/shm.*tmpfs", done.errors)
 
@@ -89,7 +89,7 @@ def test_an_unwritable_spill_directory_is_refused(
     link = tmp_path / "dangling"
     link.symlink_to(tmp_path / "nowhere")
     for folder in (tmp_path / "missing", file, link, Path("/proc")):
-        done = unchanged(zygote, FORCED | {"EBBTIDE_SPILL_DIR": str(folder)})
+        done = unchanged(zygote, FORCED | {"EBBTIDE_OFFLOAD_DIR": str(folder)})
         assert len(done.errors.splitlines()) == 1, done.errors
         assert done.errors.startswith("ebbtide: off: ")
         assert str(folder) in done.errors
@@ -97,20 +97,20 @@ def test_an_unwritable_spill_directory_is_refused(
 
 def test_a_full_spill_file_has_room_again_in_the_next_step(zygote: Zygote) -> None:
     case = "ends.job_that_must_spill"
-    done = zygote.same(case, SPILLING | {"EBBTIDE_SPILL_LIMIT": "130KiB"})
-    said = [line for line in done.lines if "no room to spill" in line]
+    done = zygote.same(case, SPILLING | {"EBBTIDE_OFFLOAD_LIMIT": "130KiB"})
+    said = [line for line in done.lines if "no room to offload" in line]
     assert len(said) == 1, done.errors
     assert "of at most 130.00 KiB" in said[0]
-    assert not any("no more spilling" in line for line in done.lines)
+    assert not any("no more offloading" in line for line in done.lines)
     assert done.spilled > 130 << 10
-    quiet = SPILLING | {"EBBTIDE_SPILL_LIMIT": "130KiB", "EBBTIDE_LOG": "off"}
+    quiet = SPILLING | {"EBBTIDE_OFFLOAD_LIMIT": "130KiB", "EBBTIDE_LOG": "off"}
     assert zygote.same(case, quiet).lines == []
 
 
 def test_a_disk_gets_full_during_the_run(zygote: Zygote) -> None:
     case = "ends.job_on_a_full_disk"
     done = zygote.same(case, SPILLING)
-    said = [line for line in done.lines if "no more spilling" in line]
+    said = [line for line in done.lines if "no more offloading" in line]
     assert len(said) == 1, done.errors
 
 

@@ -28,13 +28,13 @@ def test_what_a_kernel_writes_is_compared_all_the_same(zygote: Zygote) -> None:
 
 
 def test_a_budget_below_the_floor_is_told_once(zygote: Zygote) -> None:
-    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
+    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_OFFLOAD_DIR": "none"}
     done = zygote.same("budgets.chain", budget)
     (line,) = told(done, "below the floor")
-    assert "MiB without spilling" in line
+    assert "MiB without offloading" in line
     assert "Backward0 needs it" in line
     assert "a smaller batch lowers it" in line
-    assert "EBBTIDE_SPILL_DIR" not in line  # it would not help
+    assert "EBBTIDE_OFFLOAD_DIR" not in line  # it would not help
     assert "below the floor" in done.report["reason"]
     assert done.report["over_budget_steps"] == done.report["steps"]
 
@@ -46,7 +46,7 @@ def test_a_budget_less_than_the_margin_of_plans_is_planned_for(zygote: Zygote) -
 
 
 def test_the_margin_of_plans_is_given_up_for_a_plan(zygote: Zygote) -> None:
-    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
+    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_OFFLOAD_DIR": "none"}
     (line,) = told(zygote.same("budgets.chain", budget), "no plan is known")
     (least,) = re.findall(r"; (\S+) MiB would do", line)
     just_enough = {**budget, "EBBTIDE_BUDGET": f"{float(least) + 0.01:.2f}MiB"}
@@ -57,7 +57,7 @@ def test_the_margin_of_plans_is_given_up_for_a_plan(zygote: Zygote) -> None:
 
 def test_a_proof_takes_no_memory_that_the_step_does_not_have(zygote: Zygote) -> None:
     # Running `repeat` once more beside what it made would take 4 MiB more.
-    budget = {"EBBTIDE_BUDGET": "8.5MiB", "EBBTIDE_SPILL_DIR": "none"}
+    budget = {"EBBTIDE_BUDGET": "8.5MiB", "EBBTIDE_OFFLOAD_DIR": "none"}
     done = zygote.same("budgets.wide", budget)
     assert done.report["over_budget_steps"] == 0
     assert done.report["peak"] > 7 * MIB
@@ -67,7 +67,7 @@ def test_an_op_whose_outputs_have_no_room_twice_is_tried_beforehand(
     zygote: Zygote,
 ) -> None:
     # Where dropouts are kept, 28 MiB are alive.
-    budget = {"EBBTIDE_BUDGET": "16MiB", "EBBTIDE_SPILL_DIR": "none"}
+    budget = {"EBBTIDE_BUDGET": "16MiB", "EBBTIDE_OFFLOAD_DIR": "none"}
     done = zygote.same("budgets.wide_dropouts", budget)
     assert done.report["not_replayable"] == {}
     assert done.report["peak"] < 20 * MIB
@@ -91,27 +91,27 @@ def test_plans_are_made_from_the_longest_backward(zygote: Zygote) -> None:
 
 
 def test_what_spilling_would_lower_the_floor_to_is_told(zygote: Zygote) -> None:
-    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
+    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_OFFLOAD_DIR": "none"}
     kept = zygote.same("budgets.chain_of_noise", budget)
     (line,) = told(kept, "below the floor")
-    assert "spilling (EBBTIDE_SPILL_DIR) lowers it to" in line
+    assert "offloading (EBBTIDE_OFFLOAD_DIR) lowers it to" in line
     spilled = zygote.same(
-        "budgets.chain_of_noise", budget | {"EBBTIDE_SPILL_DIR": str(SPILL)}
+        "budgets.chain_of_noise", budget | {"EBBTIDE_OFFLOAD_DIR": str(SPILL)}
     )
     (line,) = told(spilled, "below the floor")
-    assert "without spilling" not in line
+    assert "without offloading" not in line
     assert spilled.report["peak"] < kept.report["peak"]
 
 
 def test_a_plan_that_could_not_be_made_is_the_reason(zygote: Zygote) -> None:
-    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_SPILL_DIR": "none"}
+    budget = {"EBBTIDE_BUDGET": "2MiB", "EBBTIDE_OFFLOAD_DIR": "none"}
     done = zygote.same("budgets.chain", budget)
     assert "no plan is known for 2.00 MiB" in done.report["reason"]
     assert "would do, for " in done.report["reason"]
 
 
 def test_strict_budgets_raise_at_the_allocation(zygote: Zygote) -> None:
-    budget = {"EBBTIDE_BUDGET": "4MiB", "EBBTIDE_SPILL_DIR": "none"}
+    budget = {"EBBTIDE_BUDGET": "4MiB", "EBBTIDE_OFFLOAD_DIR": "none"}
     done = zygote.run("budgets.fits_at_second_try", budget | {"EBBTIDE_STRICT": "1"})
     assert done.exit == 0, done.errors
     assert "4.00 MiB and nothing is left to evict (EBBTIDE_STRICT)" in done.output
@@ -125,7 +125,7 @@ def test_the_trace_shows_copies_and_waits_apart(zygote: Zygote, tmp_path: Path) 
     trace, out = tmp_path / "run.ebbtide", tmp_path / "out.json"
     env = {
         "EBBTIDE_BUDGET": "6MiB",
-        "EBBTIDE_SPILL_DIR": str(SPILL),
+        "EBBTIDE_OFFLOAD_DIR": str(SPILL),
         "EBBTIDE_RECORD": str(trace),
     }
     done = zygote.run("budgets.chain_of_noise", env, finish=True)

@@ -74,7 +74,7 @@ def test_what_inductor_writes_into_a_result_is_not_lost(tmp_path: Path) -> None:
     fixed = {"TORCHINDUCTOR_AUTOGRAD_CACHE": "0"}
     plain, _ = job.run(**fixed)
     for tier in ("none", str(harness.ROOT / "build")):
-        within = {"EBBTIDE_BUDGET": "64KiB", "EBBTIDE_SPILL_DIR": tier}
+        within = {"EBBTIDE_BUDGET": "64KiB", "EBBTIDE_OFFLOAD_DIR": tier}
         done, managed = job.run(**within, **fixed)
         assert done.stdout == plain.stdout, done.stderr
     print(f"inductor, convolutions: {managed['bytes_spilled']} spilled")

@@ -65,7 +65,7 @@ def test_without_spilling_what_has_no_recipe_is_kept(zygote: Zygote) -> None:
     saved = zygote.same("coverage.of_every_kind", RECOMPUTE).report["saved"]
     assert saved["offload_only"] == 0
     assert saved["recomputable"] == saved["away"] == 3 * STORAGE
-    reason = "rrelu_with_noise writes unseen by its schema, and no spilling"
+    reason = "rrelu_with_noise writes unseen by its schema, and no offloading"
     assert groups(saved)[("kept", "exp", reason)] == STORAGE
 
 
@@ -76,7 +76,7 @@ def test_recomputing_that_is_switched_off_is_a_reason_of_its_own(
     switch = {"EBBTIDE_RECOMPUTE": "0"}
     kept = zygote.same("coverage.of_every_kind", RECOMPUTE | switch).report
     reasons = {group["reason"] for group in kept["saved"]["groups"]}
-    assert f"tanh {off}, and no spilling" in reasons
+    assert f"tanh {off}, and no offloading" in reasons
     assert kept["saved"]["recomputable"] == 0
     assert f"tanh {off}" in kept["not_replayable"]
     copied = zygote.same("coverage.of_every_kind", SPILLING | switch)

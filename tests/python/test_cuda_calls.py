@@ -15,13 +15,13 @@ GOLDEN = harness.ROOT / "tests" / "golden" / "cuda_calls.json"
 GOLDEN_CALLS: dict[str, dict[str, float]] = json.loads(GOLDEN.read_text())
 CORE = "libebbtide_cuda.so"
 # Each budget is less than the program reserves without one: 254 MiB with 24 layers.
-RECOMPUTED = {"EBBTIDE_BUDGET": "cuda=80MiB", "EBBTIDE_SPILL_DIR": "none"}
+RECOMPUTED = {"EBBTIDE_BUDGET": "cuda=80MiB", "EBBTIDE_OFFLOAD_DIR": "none"}
 DEEP = {"LAYERS": "24"}
 # Its plan recomputes nothing.
 DEEP_COPIED = DEEP | {"EBBTIDE_BUDGET": "cuda=196MiB"}
 DEEP_RECOMPUTED = DEEP | {
     "EBBTIDE_BUDGET": "cuda=190MiB",
-    "EBBTIDE_SPILL_DIR": "none",
+    "EBBTIDE_OFFLOAD_DIR": "none",
 }
 
 

@@ -79,7 +79,7 @@ def test_what_is_written_past_pytorch_is_an_error(
     process: Zygote, schedule: str
 ) -> None:
     plain = dict(unmanaged(process, "written_past_pytorch").notes)
-    environment = {"RANDOM_SCHEDULE": schedule, "EBBTIDE_SPILL_DIR": "none"}
+    environment = {"RANDOM_SCHEDULE": schedule, "EBBTIDE_OFFLOAD_DIR": "none"}
     environment |= within(18 << 20, HOST_BUDGET)
     done = process.run("cuda_cases.written_past_pytorch", environment, seconds=60)
     notes = dict(done.notes)
@@ -138,16 +138,12 @@ def test_a_tensor_of_no_bytes_is_not_offloaded(process: Zygote) -> None:
     assert not any("no more" in line for line in managed.lines), managed.lines
 
 
-# Names that programs rely on.
-OLD_NAMES = r"EBBTIDE_SPILL_DIR"
-
-
 def test_lines_speak_of_host_memory_where_bytes_are_offloaded_to_it(
     process: Zygote,
 ) -> None:
     environment = {"RANDOM_SCHEDULE": "late"} | within(20 << 20, 4 << 20)
     done = process.run("cuda_cases.plain", environment, seconds=60, finish=True)
-    said = re.sub(OLD_NAMES, "", "\n".join(done.lines))
+    said = "\n".join(done.lines)
     assert not re.search("(?i)spill|disk", said), said
     assert "ebbtide: no room to offload to host memory " in said
     assert re.search(r"recomputed .* by \d+ ops, offloaded to host memory \d", said)
@@ -155,7 +151,7 @@ def test_lines_speak_of_host_memory_where_bytes_are_offloaded_to_it(
 
 def test_without_offloading_reasons_speak_of_it(process: Zygote) -> None:
     environment = {"RANDOM_SCHEDULE": "late", "EBBTIDE_RECOMPUTE": "0"}
-    environment |= within(60 << 20, HOST_BUDGET) | {"EBBTIDE_SPILL_DIR": "none"}
+    environment |= within(60 << 20, HOST_BUDGET) | {"EBBTIDE_OFFLOAD_DIR": "none"}
     done = process.run("cuda_cases.plain", environment, seconds=60)
     reasons = {group["reason"] for group in done.report["saved"]["groups"]}
     ends = {reason for reason in reasons if "RECOMPUTE=0" in reason}

@@ -130,7 +130,7 @@ def test_a_job_keeps_its_bits_within_three_budgets(name: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("variables", "recomputes", "moves"),
     [
-        ({"EBBTIDE_SPILL_DIR": "none"}, True, False),
+        ({"EBBTIDE_OFFLOAD_DIR": "none"}, True, False),
         ({"EBBTIDE_RECOMPUTE": "0"}, False, True),
     ],
 )

@@ -37,7 +37,7 @@ def test_what_keeps_ebbtide_away_is_named() -> None:
         [PROGRAM, "doctor"],
         PATH=f"{VENV}:{os.environ['PATH']}",
         TORCH_DEVICE_BACKEND_AUTOLOAD="0",
-        EBBTIDE_SPILL_DIR="/dev/shm",
+        EBBTIDE_OFFLOAD_DIR="/dev/shm",
         EBBTIDE_BUGDET="1GiB",
         EBBTIDE_LOG="loud",
         PYTORCH_ALLOC_CONF="backend:cudaMallocAsync",
@@ -48,7 +48,7 @@ def test_what_keeps_ebbtide_away_is_named() -> None:
     assert all(("->" in line) != line.startswith("ok ") for line in lines)
     for begin in [
         "missing  autoload: TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from",
-        "limited  spilling: spill directory /dev/shm is on tmpfs",
+        "limited  offloading: offload directory /dev/shm is on tmpfs",
         "limited  EBBTIDE_BUGDET: nothing reads this variable -> set EBBTIDE_BUDGET",
         "missing  variables: EBBTIDE_LOG=loud: expected off, line or debug",
         "limited  PYTORCH_ALLOC_CONF: backend:cudaMallocAsync",

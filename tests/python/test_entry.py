@@ -49,7 +49,7 @@ def import_with(
         {"EBBTIDE_BUDGET": ""},
         {"EBBTIDE_BUDGET": "1GiB", "EBBTIDE_DISABLE": "1"},
         {"EBBTIDE_BUDGET": "1GiB", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-        {"EBBTIDE_SPILL_DIR": "/nowhere", "EBBTIDE_LOG": "debug"},
+        {"EBBTIDE_OFFLOAD_DIR": "/nowhere", "EBBTIDE_LOG": "debug"},
     ],
 )
 def test_nothing_is_loaded_unless_asked(core: Path, variables: dict[str, str]) -> None:

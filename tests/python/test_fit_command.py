@@ -58,10 +58,10 @@ def test_an_endless_program_is_stopped_and_answered(
     said = done.stdout
     assert re.match(rf"{PYTHON} .* steps watched; \d+ ops and \d+ backward ops", said)
     peak = mebibytes("peak", said)
-    known = mebibytes("floor without spilling:", said)
+    known = mebibytes("floor without offloading:", said)
     proven = re.search(r"every plan needs ([\d.]+) MiB, for (op|stage) \d+", said)
     assert (known if proven is None else float(proven[1])) <= known < peak
-    assert mebibytes(r"floor with spilling to .*:", said) <= known
+    assert mebibytes(r"floor with offloading to .*:", said) <= known
     curve = re.findall(r"^ +([\d.]+) MiB +([\d.]+) ms +\+([\d.]+) %", said, re.M)
     budgets = [float(budget) for budget, _, _ in curve]
     assert budgets == sorted(budgets)
@@ -76,15 +76,15 @@ def test_an_endless_program_is_stopped_and_answered(
 
 def test_the_recommended_budget_holds(script: Path) -> None:
     training = [PYTHON, str(script), "8", "0"]
-    done = run([PROGRAM, "fit", "--", *training], EBBTIDE_SPILL_DIR="none")
+    done = run([PROGRAM, "fit", "--", *training], EBBTIDE_OFFLOAD_DIR="none")
     assert done.returncode == 0, done.stderr
-    assert "no spilling: EBBTIDE_SPILL_DIR is none\n" in done.stdout
+    assert "no offloading: EBBTIDE_OFFLOAD_DIR is none\n" in done.stdout
     found = re.search(
         r"^recommended: --budget (\d+MiB), .*\(\+(.*) %\)", done.stdout, re.M
     )
     assert found is not None, done.stdout
     assert float(found[2]) <= 5
-    budget = ["--budget", found[1], "--spill-dir", "none", "--strict"]
+    budget = ["--budget", found[1], "--offload-dir", "none", "--strict"]
     trained = run([PROGRAM, "run", *budget, "--", *training])
     assert trained.returncode == 0, trained.stderr
 

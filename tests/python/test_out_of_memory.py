@@ -21,7 +21,7 @@ def test_strict_budgets_write_down_what_was_alive(
 ) -> None:
     env = {
         "EBBTIDE_BUDGET": "8MiB",
-        "EBBTIDE_SPILL_DIR": "none",
+        "EBBTIDE_OFFLOAD_DIR": "none",
         "EBBTIDE_STRICT": "1",
         "EBBTIDE_REPORT": str(tmp_path / "report.json"),
     }

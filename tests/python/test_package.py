@@ -19,7 +19,7 @@ def parsed(page: str) -> ElementTree.Element:
 
 
 def test_a_budget_holds_inside_its_block(zygote: Zygote) -> None:
-    env = {"EBBTIDE_BUDGET": "64MiB", "EBBTIDE_SPILL_DIR": str(SPILL)}
+    env = {"EBBTIDE_BUDGET": "64MiB", "EBBTIDE_OFFLOAD_DIR": str(SPILL)}
     done = zygote.same("api.changes_its_budget", env)
     rows = re.findall(r"^(.*) (\d+) (\d+)$", done.output, re.MULTILINE)
     held = {name: int(size) for name, size, _ in rows}
@@ -128,8 +128,8 @@ def test_a_curve_answers_and_draws_itself() -> None:
     assert curve.seconds_within(9) is None
     assert curve.seconds_within(19) == 3.0
     assert curve.seconds_within(1 << 40) == 2.0
-    assert curve.seconds_within(9, spilling=True) == 2.5
-    assert Curve([]).seconds_within(1, spilling=True) is None
+    assert curve.seconds_within(9, offloading=True) == 2.5
+    assert Curve([]).seconds_within(1, offloading=True) is None
     page = parsed(curve._repr_html_())
     assert len(list(page.iter("{http://www.w3.org/2000/svg}path"))) == 2
     assert [row[0].text for row in page.iter("tr")] == ["10 B", "20 B"]

@@ -109,7 +109,7 @@ def on_terminal(command: list[str], **variables: str) -> str:
 
 
 def test_a_row_on_a_terminal_leaves_the_programs_lines_alone() -> None:
-    command = [str(harness.EBBTIDE), "run", "--budget=6MiB", f"--spill-dir={SPILL}"]
+    command = [str(harness.EBBTIDE), "run", "--budget=6MiB", f"--offload-dir={SPILL}"]
     text = on_terminal([*command, "--", PYTHON, "-c", TRAINING], TERM="xterm")
     rows = re.findall(r"\x1b\[12;1H\x1b\[2K(ebbtide: step [^\x1b]*)\x1b8", text)
     assert len(rows) >= 3
@@ -136,7 +136,7 @@ def test_a_row_on_a_terminal_leaves_the_programs_lines_alone() -> None:
 
 def test_a_terminal_without_rows_and_a_silent_run_have_none() -> None:
     short = TRAINING.replace("24", "4")
-    command = [str(harness.EBBTIDE), "run", "--budget=6MiB", "--spill-dir=none", "--"]
+    command = [str(harness.EBBTIDE), "run", "--budget=6MiB", "--offload-dir=none", "--"]
     text = on_terminal([*command, PYTHON, "-c", short], TERM="dumb")
     assert "\x1b" not in text
     assert "ebbtide: step" not in text
@@ -148,7 +148,7 @@ def test_a_terminal_without_rows_and_a_silent_run_have_none() -> None:
 def test_a_log_has_plain_lines(zygote: Zygote, tmp_path: Path) -> None:
     env = {
         "EBBTIDE_BUDGET": "6MiB",
-        "EBBTIDE_SPILL_DIR": "none",
+        "EBBTIDE_OFFLOAD_DIR": "none",
         "EBBTIDE_REPORT": str(tmp_path / "report.json"),
         "EBBTIDE_PROGRESS": "1",
     }

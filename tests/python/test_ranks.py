@@ -118,7 +118,9 @@ def test_a_rank_that_dies_takes_nothing_with_it(tmp_path: Path) -> None:
     spilled = tmp_path / "spilled"
     spilled.mkdir()
     plain = launch(tmp_path, way)
-    done = launch(tmp_path, way, EBBTIDE_BUDGET="8MiB", EBBTIDE_SPILL_DIR=str(spilled))
+    done = launch(
+        tmp_path, way, EBBTIDE_BUDGET="8MiB", EBBTIDE_OFFLOAD_DIR=str(spilled)
+    )
     assert done.exit == plain.exit
     assert done.results == plain.results == []
     assert list(spilled.iterdir()) == []

@@ -57,9 +57,9 @@ def test_a_disk_gets_full_in_backward(zygote: Zygote) -> None:
     counted = zygote.same(case, {"EBBTIDE_RECORD": "/dev/null"})
     # What the forward passes need fits; what backward asks for does not.
     budget = int(counted.report["peak"]) - (4 << 20)
-    env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_SPILL_DIR": str(SPILL)}
+    env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_OFFLOAD_DIR": str(SPILL)}
     done = zygote.same(case, env)
-    said = [line for line in done.lines if "no more spilling" in line]
+    said = [line for line in done.lines if "no more offloading" in line]
     assert len(said) == 1, done.errors
 
 

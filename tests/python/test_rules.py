@@ -128,7 +128,7 @@ def test_r11_the_process_ends(zygote: Zygote, case: str, folder: str) -> None:
     linger = case == "inside_a_backward"
     control = zygote.run(f"ends.r11_exit_{case}", finish=True, linger=linger)
     assert control.exit == 0, control.errors
-    env = FORCED | {"EBBTIDE_SPILL_DIR": folder}
+    env = FORCED | {"EBBTIDE_OFFLOAD_DIR": folder}
     done = zygote.run(f"ends.r11_exit_{case}", env, finish=True, linger=linger)
     assert done.exit == 0, done.errors
     assert done.notes == control.notes

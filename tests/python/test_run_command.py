@@ -31,8 +31,8 @@ def test_every_option_becomes_its_variable(tmp_path: Path, preload: Path) -> Non
     seen = shown(
         "--budget=cuda:0=8GiB,cpu=50%",
         "--host-budget=2GB",
-        f"--spill-dir={tmp_path}",
-        "--spill-limit=1.5GiB",
+        f"--offload-dir={tmp_path}",
+        "--offload-limit=1.5GiB",
         f"--record={tmp_path}/run.ebbtide,max=1GiB",
         f"--report={tmp_path}/report.json",
         "--verify=7",
@@ -42,8 +42,8 @@ def test_every_option_becomes_its_variable(tmp_path: Path, preload: Path) -> Non
     assert ours == {
         "EBBTIDE_BUDGET": "cuda:0=8GiB,cpu=50%",
         "EBBTIDE_HOST_BUDGET": "2GB",
-        "EBBTIDE_SPILL_DIR": str(tmp_path),
-        "EBBTIDE_SPILL_LIMIT": "1.5GiB",
+        "EBBTIDE_OFFLOAD_DIR": str(tmp_path),
+        "EBBTIDE_OFFLOAD_LIMIT": "1.5GiB",
         "EBBTIDE_RECORD": f"{tmp_path}/run.ebbtide,max=1GiB",
         "EBBTIDE_REPORT": f"{tmp_path}/report.json",
         "EBBTIDE_VERIFY": "7",
@@ -67,10 +67,24 @@ def test_only_what_was_said_is_set(preload: Path) -> None:
 
 
 def test_relative_paths_outlive_a_change_of_directory() -> None:
-    seen = shown("--record=run.ebbtide", "--spill-dir=.")
+    seen = shown("--record=run.ebbtide", "--offload-dir=.")
     assert seen["EBBTIDE_RECORD"] == str(Path.cwd() / "run.ebbtide")
-    assert Path(seen["EBBTIDE_SPILL_DIR"]).resolve() == Path.cwd()
-    assert shown("--budget=1GiB", "--spill-dir=none")["EBBTIDE_SPILL_DIR"] == "none"
+    assert Path(seen["EBBTIDE_OFFLOAD_DIR"]).resolve() == Path.cwd()
+    assert shown("--budget=1GiB", "--offload-dir=none")["EBBTIDE_OFFLOAD_DIR"] == "none"
+
+
+def test_offload_options_have_an_older_name(tmp_path: Path) -> None:
+    seen = shown(f"--spill-dir={tmp_path}", "--spill-limit=1GiB", "--budget=1GiB")
+    assert seen["EBBTIDE_OFFLOAD_DIR"] == str(tmp_path)
+    assert seen["EBBTIDE_OFFLOAD_LIMIT"] == "1GiB"
+    older = {"EBBTIDE_SPILL_DIR": "none", "EBBTIDE_SPILL_LIMIT": "none"}
+    done = run([PROGRAM, "doctor"], **older)
+    assert "offloading: EBBTIDE_OFFLOAD_DIR=none forbids it" in done.stdout
+    assert "EBBTIDE_SPILL_LIMIT=none: " in done.stdout
+    newer = {"EBBTIDE_OFFLOAD_DIR": "/dev/shm", "EBBTIDE_OFFLOAD_LIMIT": "1GiB"}
+    done = run([PROGRAM, "doctor"], **older, **newer)
+    assert "offloading: offload directory /dev/shm is on tmpfs" in done.stdout
+    assert "EBBTIDE_SPILL_LIMIT=none" not in done.stdout
 
 
 @pytest.mark.parametrize("status", [0, 1, 2, 77])
@@ -100,8 +114,8 @@ def test_the_programs_own_options_reach_it() -> None:
         (["--budgett", "1GiB"], "ebbtide: unknown option --budgett\n"),
         (["--budget=1GiB", "--strictt"], "ebbtide: unknown option --strictt\n"),
         (["--host-budget=0"], "--host-budget 0: "),
-        (["--budget=1GiB", "--spill-limit=many"], "--spill-limit many: "),
-        (["--budget=1GiB", "--spill-dir=/missing"], "expected a directory on a disk"),
+        (["--budget=1GiB", "--offload-limit=many"], "--offload-limit many: "),
+        (["--budget=1GiB", "--offload-dir=/missing"], "expected a directory on a disk"),
         (["--record=/missing/run.ebbtide"], "cannot write to /missing: "),
         (["--record=/"], "--record /: expected a file"),
         (["--record=run.ebbtide,max=1parsec"], "--record 1parsec: "),

@@ -13,7 +13,7 @@ def within(
     counted = zygote.same(f"shapes.{usual}", {"EBBTIDE_RECORD": "/dev/null"})
     activations = int(counted.report["peak_activations"])
     budget = int(counted.report["persistent"]) + int(share * activations)
-    env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_SPILL_DIR": "none"}
+    env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_OFFLOAD_DIR": "none"}
     done = zygote.same(f"shapes.{case}", env | variables, seconds=200)
     assert done.report["over_budget_steps"] == 0
     assert done.replayed + done.spilled > 0
@@ -77,7 +77,7 @@ def test_a_short_batch_does_not_cost_the_rule_its_plan(zygote: Zygote) -> None:
 @pytest.mark.parametrize("case", ["two_tasks", "a_short_batch_at_each_end"])
 def test_by_turns_with_spilling(zygote: Zygote, case: str) -> None:
     usual = {"two_tasks": "two_tasks"}.get(case, "longest")
-    done = within(zygote, case, usual, 0.75, EBBTIDE_SPILL_DIR=str(SPILL))
+    done = within(zygote, case, usual, 0.75, EBBTIDE_OFFLOAD_DIR=str(SPILL))
     assert followed(done, 1), done.report
     assert done.report["signatures"]["plans_made"] >= 2
 

@@ -13,7 +13,7 @@ def flat(zygote: Zygote, steps: int, folder: str) -> Outcome:
     # A thread that plans is none that stays.
     env = {
         "EBBTIDE_BUDGET": f"{budget}B",
-        "EBBTIDE_SPILL_DIR": folder,
+        "EBBTIDE_OFFLOAD_DIR": folder,
         "EBBTIDE_TEST_WAIT": "1",
     }
     done = zygote.same(case, env, seconds=600)

@@ -20,7 +20,7 @@ def steadily(zygote: Zygote, case: str) -> Outcome:
     counted = zygote.same(usual, {"EBBTIDE_RECORD": "/dev/null"})
     activations = int(counted.report["peak_activations"])
     budget = int(counted.report["peak"]) - activations * 2 // 5
-    env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_SPILL_DIR": str(SPILL)}
+    env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_OFFLOAD_DIR": str(SPILL)}
     done = zygote.same(f"steady.{case}", env)
     assert done.spilled > 0
     return done
@@ -80,13 +80,13 @@ def test_plans_know_how_much_the_spill_file_holds(zygote: Zygote) -> None:
         "steady.every_step_the_same",
         {
             "EBBTIDE_BUDGET": "6MiB",
-            "EBBTIDE_SPILL_DIR": str(SPILL),
-            "EBBTIDE_SPILL_LIMIT": "3MiB",
+            "EBBTIDE_OFFLOAD_DIR": str(SPILL),
+            "EBBTIDE_OFFLOAD_LIMIT": "3MiB",
         },
     )
     assert done.report["signatures"]["plans_made"] > 0, done.lines
     assert done.spilled > 3 << 20
-    assert not any("no more spilling" in line for line in done.lines)
+    assert not any("no more offloading" in line for line in done.lines)
 
 
 def test_a_pair_that_differs_is_recorded_from_the_next_on(zygote: Zygote) -> None:

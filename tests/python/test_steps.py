@@ -36,7 +36,7 @@ for step in range(steps):
 
 
 def train(folder: Path, steps: int, wrong: int, budget: str) -> "CompletedProcess[str]":
-    options = [f"--budget={budget}", f"--spill-dir={SPILL}"]
+    options = [f"--budget={budget}", f"--offload-dir={SPILL}"]
     files = [f"--record={folder / 'run.ebbtide'}", f"--report={folder / 'report.json'}"]
     words = [PYTHON, "-c", TRAINING, str(steps), str(wrong)]
     return run([PROGRAM, "run", *options, *files, "--", *words], EBBTIDE_LOG="debug")

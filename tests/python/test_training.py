@@ -65,7 +65,7 @@ def run(zygote: Zygote, case: str, totals: Totals) -> None:
         most = max(least, counted["peak"])
         for mode in ("demand", "plans"):
             budget = int(least + draw.random() * (most - least))
-            env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_SPILL_DIR": folder}
+            env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_OFFLOAD_DIR": folder}
             if mode == "plans":
                 env["EBBTIDE_TEST_PLANS"] = str(draw.randrange(1 << 30))
             done = same(env)
@@ -124,7 +124,7 @@ def test_what_random_plans_have_found(
 ) -> None:
     env = {
         "EBBTIDE_BUDGET": f"{budget}B",
-        "EBBTIDE_SPILL_DIR": str(SPILL),
+        "EBBTIDE_OFFLOAD_DIR": str(SPILL),
         "EBBTIDE_TEST_PLANS": str(plans),
     }
     done = zygote.same(f"training.{case}", env)

@@ -139,7 +139,7 @@ def test_trap_gathered_parameters_come_and_go(zygote: Zygote) -> None:
     case = "writes.parameters_that_come_and_go"
     zygote.forced(case)
     # Nothing has to go before they are gone.
-    later = {"EBBTIDE_BUDGET": "17MiB", "EBBTIDE_SPILL_DIR": "none"}
+    later = {"EBBTIDE_BUDGET": "17MiB", "EBBTIDE_OFFLOAD_DIR": "none"}
     assert zygote.same(case, later).replayed > 0
 
 
@@ -149,7 +149,7 @@ def test_trap_gathered_parameters_go_under_a_plan(zygote: Zygote) -> None:
         "writes.parameters_that_go_once_plans_are_followed",
         {
             "EBBTIDE_BUDGET": "17MiB",
-            "EBBTIDE_SPILL_DIR": "none",
+            "EBBTIDE_OFFLOAD_DIR": "none",
             "EBBTIDE_TEST_PLANS": "2",
         },
     )
@@ -173,7 +173,7 @@ def test_strict_says_what_does_not_fit_and_lets_the_script_go_on(
     zygote: Zygote,
 ) -> None:
     case = "ends.beyond_the_budget"
-    loose = {"EBBTIDE_BUDGET": "8MiB", "EBBTIDE_SPILL_DIR": "none"}
+    loose = {"EBBTIDE_BUDGET": "8MiB", "EBBTIDE_OFFLOAD_DIR": "none"}
     done = zygote.same(case, loose)
     assert done.output == "nothing 17\nnothing 17\n"
     assert any("over budget: 9.00 MiB needed in tanh" in line for line in done.lines)
@@ -206,7 +206,7 @@ def test_trap_numbers_change_and_steps_stay_of_one_kind(
 
 @pytest.mark.parametrize("folder", ["none", str(SPILL)])
 def test_trap_idle_ends_where_steps_grow(zygote: Zygote, folder: str) -> None:
-    budget = {"EBBTIDE_BUDGET": "9MiB", "EBBTIDE_SPILL_DIR": folder}
+    budget = {"EBBTIDE_BUDGET": "9MiB", "EBBTIDE_OFFLOAD_DIR": folder}
     done = zygote.same("traps.idle_then_awake", budget)
     assert done.replayed > 0
     assert done.state == "idle"

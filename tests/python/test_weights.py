@@ -8,7 +8,7 @@ from same import SPILL, Outcome, Zygote
 STATE_BYTES = ON_CPU.state_bytes
 THIRD = {
     "EBBTIDE_BUDGET": f"{STATE_BYTES // 3}B",
-    "EBBTIDE_SPILL_DIR": str(SPILL),
+    "EBBTIDE_OFFLOAD_DIR": str(SPILL),
     "EBBTIDE_WEIGHTS": "1",
 }
 
@@ -57,7 +57,7 @@ def test_a_checkpoint_does_not_keep_weights_here(zygote: Zygote) -> None:
 
 
 def test_without_the_variable_no_weight_moves(zygote: Zygote) -> None:
-    without = {name: THIRD[name] for name in ("EBBTIDE_BUDGET", "EBBTIDE_SPILL_DIR")}
+    without = {name: THIRD[name] for name in ("EBBTIDE_BUDGET", "EBBTIDE_OFFLOAD_DIR")}
     done = zygote.same("weights.loops", without)
     assert done.report["weights"] == {
         "is_on": False,
@@ -69,7 +69,7 @@ def test_without_the_variable_no_weight_moves(zygote: Zygote) -> None:
 
 
 def test_a_full_disk_ends_it_and_not_the_training(zygote: Zygote) -> None:
-    done = zygote.same("weights.loops", THIRD | {"EBBTIDE_SPILL_LIMIT": "1MiB"})
+    done = zygote.same("weights.loops", THIRD | {"EBBTIDE_OFFLOAD_LIMIT": "1MiB"})
     (line,) = [line for line in done.lines if "weights stay" in line]
     assert done.report["weights"]["stopped"] in line
     assert not done.report["weights"]["is_on"]
@@ -77,7 +77,7 @@ def test_a_full_disk_ends_it_and_not_the_training(zygote: Zygote) -> None:
 
 
 def test_weights_need_somewhere_to_go(zygote: Zygote) -> None:
-    done = zygote.run("weights.loops", THIRD | {"EBBTIDE_SPILL_DIR": "none"})
+    done = zygote.run("weights.loops", THIRD | {"EBBTIDE_OFFLOAD_DIR": "none"})
     assert done.exit == 0
     assert any("EBBTIDE_WEIGHTS=1: expected a folder" in line for line in done.lines), (
         done.lines

@@ -92,4 +92,4 @@ def asks_for_its_curve(t: Trial) -> None:
     curve = ebbtide.curve(0.2)
     print([point.budget for point in curve])
     print([point.seconds for point in curve])
-    print(curve.spilling is None, len(curve._repr_html_()))
+    print(curve.offloading is None, len(curve._repr_html_()))

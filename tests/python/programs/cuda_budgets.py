@@ -63,8 +63,8 @@ def note_floor(t: Trial) -> None:
     if not asks("BUDGETS_FLOOR"):
         return
     curve = ebbtide.curve(CURVE_SECONDS)
-    assert curve.spilling is not None
-    t.count("floor", in_place=curve[0].budget, moving=curve.spilling[0].budget)
+    assert curve.offloading is not None
+    t.count("floor", in_place=curve[0].budget, moving=curve.offloading[0].budget)
 
 
 def train(t: Trial, make: Callable[[], gpu_models.Task], fused: bool) -> None:

@@ -29,7 +29,7 @@ def report(steps: int, reserved: int) -> dict[str, object]:
     return {
         "budget": int(os.environ["EBBTIDE_BUDGET"].strip("cuda=B")),
         "ops_replayed": 0 if os.environ.get("EBBTIDE_RECOMPUTE") == "0" else 7,
-        "bytes_spilled": 0 if os.environ.get("EBBTIDE_SPILL_DIR") == "none" else 9,
+        "bytes_spilled": 0 if os.environ.get("EBBTIDE_OFFLOAD_DIR") == "none" else 9,
         "plans": [plan],
     }
 
