@@ -1,14 +1,6 @@
 // The page of `ebbtide timeline`: head, legend, who is alive, tables, controls.
 'use strict';
 
-function element(parent, tag, text, className) {
-  const node = document.createElement(tag);
-  if (text !== undefined) node.textContent = text;
-  if (className) node.className = className;
-  parent.append(node);
-  return node;
-}
-
 const peakPoint = () => Math.max(0, firstAbove(curve.event, data.peak_event) - 1);
 
 // Which steps are missing, and why.
@@ -150,8 +142,6 @@ function together(layers) {
   return others.length === 0 ? first : first + ', …';
 }
 
-const MOST_ROWS = 200;
-
 // Blocks that read alike are one row.
 function holderRows(body, holders) {
   const rows = new Map();
@@ -219,21 +209,6 @@ function select(point) {
 function redraw() {
   if (!view.chart) return;
   view.chart.updateOptions({}, false);
-}
-
-function fillTable(table, heads, rows) {
-  table.textContent = '';
-  const head = element(element(table, 'thead'), 'tr');
-  for (const text of heads) element(head, 'th', text);
-  const body = element(table, 'tbody');
-  for (const {cells, className} of rows.slice(0, MOST_ROWS)) {
-    const line = element(body, 'tr', undefined, className);
-    for (const text of cells) element(line, 'td', text);
-  }
-  if (rows.length > MOST_ROWS) {
-    element(element(body, 'tr'), 'td',
-            'and ' + count(rows.length - MOST_ROWS) + ' more');
-  }
 }
 
 function opCells(row, name) {

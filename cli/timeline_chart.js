@@ -19,33 +19,7 @@ const LANES = [
 ];
 // More than a screen has columns.
 const MOST_POINTS = 3000;
-const LABELS = 84;  // pixels left of all three
 const ROW = 22;
-
-const byId = (id) => document.getElementById(id);
-const colour = (name) =>
-    getComputedStyle(document.documentElement).getPropertyValue('--' + name)
-        .trim();
-
-function size(bytes) {
-  let unit = 0;
-  while (Math.abs(bytes) >= 1024 && unit < 4) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return bytes.toFixed(unit === 0 ? 0 : Math.abs(bytes) < 10 ? 2 : 1) + ' ' +
-      ['B', 'KiB', 'MiB', 'GiB', 'TiB'][unit];
-}
-
-function time(nanos) {
-  const short = (value) => String(+value.toPrecision(4));
-  if (Math.abs(nanos) >= 1e9) return short(nanos / 1e9) + ' s';
-  if (Math.abs(nanos) >= 1e6) return short(nanos / 1e6) + ' ms';
-  if (Math.abs(nanos) >= 1e3) return short(nanos / 1e3) + ' µs';
-  return nanos === 0 ? '0' : nanos + ' ns';
-}
-
-const count = (number) => number.toLocaleString('en');
 
 const view = {
   byEvent: false,
@@ -181,26 +155,6 @@ function drawStalls(pen, chart) {
     pen.fillRect(x, area.y, width, area.h);
   }
   pen.globalAlpha = 1;
-}
-
-function drawLine(pen, chart, points, style, dash) {
-  pen.save();
-  pen.strokeStyle = style;
-  pen.lineWidth = 1.5;
-  pen.setLineDash(dash);
-  pen.beginPath();
-  points.forEach(([x, y], i) => {
-    const left = chart.toDomXCoord(x);
-    const high = chart.toDomYCoord(y);
-    if (i === 0) {
-      pen.moveTo(left, high);
-    } else {
-      pen.lineTo(left, chart.toDomYCoord(points[i - 1][1]));
-      pen.lineTo(left, high);
-    }
-  });
-  pen.stroke();
-  pen.restore();
 }
 
 function drawBudget(pen, chart) {

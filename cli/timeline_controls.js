@@ -159,12 +159,6 @@ function setUnmanaged(shown) {
   showLegend(view.selected === null ? undefined : view.selected);
 }
 
-const isDark = () => {
-  const chosen = document.documentElement.dataset.theme;
-  return chosen ? chosen === 'dark' :
-      matchMedia('(prefers-color-scheme: dark)').matches;
-};
-
 function recolour() {
   view.chart.updateOptions(looks());
   if (view.tiers) {

@@ -1,49 +1,5 @@
-// Unpacks the JSON in #data (profiler/timeline_json.h) and finds things in it.
+// Unpacks blocks, tiers and lanes, and finds things in them.
 'use strict';
-
-const data = JSON.parse(document.getElementById('data').textContent);
-
-// Reads the numbers of a packed list.
-class Numbers {
-  constructor(packed) {
-    this.rows = packed.rows;
-    this.bytes = Uint8Array.from(atob(packed.data), (c) => c.charCodeAt(0));
-    this.at = 0;
-  }
-  next() {
-    let value = 0;
-    let scale = 1;
-    let byte;
-    do {
-      byte = this.bytes[this.at++];
-      value += (byte & 127) * scale;
-      scale *= 128;
-    } while (byte > 127);
-    return value % 2 ? -(value + 1) / 2 : value / 2;
-  }
-}
-
-// By column: time, event, total, and live[cause].
-function unpackCurve() {
-  const numbers = new Numbers(data.curve);
-  const columns = data.curve.causes.map(() => new Float64Array(numbers.rows));
-  const time = new Float64Array(numbers.rows);
-  const event = new Float64Array(numbers.rows);
-  const total = new Float64Array(numbers.rows);
-  const last = new Array(columns.length + 2).fill(0);
-  for (let row = 0; row < numbers.rows; ++row) {
-    for (let i = 0; i < last.length; ++i) last[i] += numbers.next();
-    time[row] = last[0];
-    event[row] = last[1];
-    for (let i = 0; i < columns.length; ++i) {
-      columns[i][row] = last[i + 2];
-      total[row] += last[i + 2];
-    }
-  }
-  const live = {};
-  data.curve.causes.forEach((cause, i) => { live[cause] = columns[i]; });
-  return {length: numbers.rows, time, event, total, live};
-}
 
 function unpackBlock(numbers, last) {
   const next = () => numbers.next();
@@ -110,7 +66,7 @@ function unpackTiers() {
   });
 }
 
-const curve = unpackCurve();
+const curve = unpackCurve(data.curve);
 const blocks = unpackBlocks();
 const byNumber = new Map(blocks.map((block) => [block.number, block]));
 const tiers = unpackTiers();
@@ -126,21 +82,6 @@ for (const kind of Object.keys(data.lanes)) {
   lanes[kind].begins = lanes[kind].map((span) => span.begin);
   lanes[kind].reach = lanes[kind].map(
       (span) => (reach = Math.max(reach, span.end)));
-}
-
-// The first index of a growing list whose value is above `limit`.
-function firstAbove(list, limit) {
-  let low = 0;
-  let high = list.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (list[middle] > limit) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return low;
 }
 
 // Indices of points, coarser from level to level: of eight that follow each

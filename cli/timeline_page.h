@@ -3,9 +3,11 @@
 
 namespace ebbtide {
 
-// The whole page of `ebbtide timeline`, which loads nothing else. The first
-// "/*DATA*/" stands for what TimelineToJson returns.
+// The whole pages of `ebbtide timeline`, which load nothing else: that of a
+// run, where the first "/*DATA*/" stands for what TimelineToJson returns, and
+// that of two, where it stands for what TimelinesToJson does.
 extern const char kTimelinePage[];
+extern const char kComparisonPage[];
 
 }  // namespace ebbtide
 

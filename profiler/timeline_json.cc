@@ -221,7 +221,9 @@ Json ListsToJson(const Timeline& timeline) {
 }
 
 // "</script>" in a name would end the element the text is put into.
-std::string SafeInScript(const std::string& text) {
+std::string SafeInScript(const Json& json) {
+  const std::string text =
+      json.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string safe;
   safe.reserve(text.size());
   for (const char c : text) {
@@ -234,11 +236,8 @@ std::string SafeInScript(const std::string& text) {
   return safe;
 }
 
-}  // namespace
-
-std::string TimelineToJson(const Timeline& timeline,
-                           const PlanComparison& comparison,
-                           const std::string& explanation) {
+Json ToJson(const Timeline& timeline, const PlanComparison& comparison,
+            const std::string& explanation) {
   const Json run = Json::parse(timeline.run, nullptr, /*throw=*/false);
   Names names(timeline.names);
   Json json = {
@@ -266,8 +265,24 @@ std::string TimelineToJson(const Timeline& timeline,
       {"dropped_records", timeline.dropped_records},
       {"damage", timeline.damage}};
   json.update(ListsToJson(timeline));
-  return SafeInScript(
-      json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return json;
+}
+
+}  // namespace
+
+std::string TimelineToJson(const Timeline& timeline,
+                           const PlanComparison& comparison,
+                           const std::string& explanation) {
+  return SafeInScript(ToJson(timeline, comparison, explanation));
+}
+
+std::string TimelinesToJson(const std::vector<NamedTimeline>& runs) {
+  Json list = Json::array();
+  for (const auto& [file, timeline] : runs) {
+    list.push_back(ToJson(timeline, {}, "null"));
+    list.back()["file"] = file;
+  }
+  return SafeInScript({{"runs", std::move(list)}});
 }
 
 }  // namespace ebbtide

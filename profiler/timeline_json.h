@@ -3,6 +3,7 @@
 #define EBBTIDE_PROFILER_TIMELINE_JSON_H_
 
 #include <string>
+#include <vector>
 
 #include "profiler/timeline.h"
 #include "profiler/timeline_plan.h"
@@ -20,6 +21,14 @@ namespace ebbtide {
 std::string TimelineToJson(const Timeline& timeline,
                            const PlanComparison& comparison = {},
                            const std::string& explanation = "null");
+
+struct NamedTimeline {
+  std::string file;
+  Timeline timeline;
+};
+
+// {"runs":[..]}, each as above with its "file", for cli/timeline_compare.js.
+std::string TimelinesToJson(const std::vector<NamedTimeline>& runs);
 
 }  // namespace ebbtide
 

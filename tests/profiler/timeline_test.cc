@@ -197,6 +197,19 @@ TEST(TimelineTest, AnEmptyTraceGivesAnEmptyTimeline) {
   EXPECT_TRUE(json["rows"].empty());
 }
 
+TEST(TimelineTest, TwoRunsAreListedWithTheirFiles) {
+  Trace trace;
+  trace.steps = {{0, 5, 9, Bytes{50}}};
+  const std::string text =
+      TimelinesToJson({{"<a>", MustMake(trace)}, {"b", MustMake({})}});
+  EXPECT_THAT(text, Not(HasSubstr("<")));
+  const auto json = nlohmann::json::parse(text);
+  ASSERT_EQ(json["runs"].size(), 2);
+  EXPECT_EQ(json["runs"][0]["file"], "<a>");
+  EXPECT_EQ(json["runs"][0]["peak"], 50);
+  EXPECT_EQ(json["runs"][1]["file"], "b");
+}
+
 TEST(TimelineTest, JsonIsSafeInsideAScriptWhateverTheNames) {
   Trace trace;
   trace.names = {"</script><b>", "\xff\xfe"};
