@@ -19,10 +19,17 @@ SHORT = ("first-ten-minutes.md", "cpp-jobs.md")
 
 # An indented command, or a fenced block with the name of a file or a reason why it
 # is not run.
-PROGRAM = r"(?:ebbtide|python|pip|cmp|torchrun|\./\w+)"
+PROGRAM = r"(?:ebbtide|python|pip|cmp|torchrun|sbatch|\./\w+)"
 COMMAND = re.compile(rf"^    ((?:\w+=(?:\$\([^)]*\)|\S+) )*{PROGRAM} .*)$")
 FENCE = re.compile(r"^```(\w*)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\s*$", re.S)
+
+# Slurm with two nodes, as far as the pages ask for it, on this machine.
+SLURM = {
+    "sbatch": 'export SLURM_TMPDIR="$PWD"; exec bash "$1"',
+    "srun": '"$@" & "$@"; first=$?; wait $! && exit $first',
+    "scontrol": "echo localhost; echo localhost",
+}
 
 # What is called and prints, or raises, what people read.
 CALLS = (
@@ -34,6 +41,8 @@ SPEAKERS = (
     *("hooks/*.cc", "hooks/*.c", "allocator/torch_*.cc"),
     *("python/ebbtide/*.py", "cli/launch.cc"),
 )
+# What a shown line has of one run and one machine.
+VARIES = re.compile(r"\.\.\.|0x\S+|[0-9a-f]{64}|\d[\d.]*|[KMG]iB")
 # PyTorch's own words, which we repeat.
 THEIRS = ("one of the variables needed for gradient computation",)
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -71,9 +80,12 @@ def test_commands_run(page: Path, tmp_path: Path, mlp: Path) -> None:
     for name, body in {**files_of(first), **files_of(page.read_text())}.items():
         (tmp_path / name).write_text(body)
     shutil.copy(mlp, tmp_path / "train_cpp")
+    for name, body in SLURM.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
     environment = {
         **clean_environment(),
-        "PATH": f"{harness.PYTHON.parent}:{os.environ['PATH']}",
+        "PATH": f"{harness.PYTHON.parent}:{tmp_path}:{os.environ['PATH']}",
         "VIRTUAL_ENV": str(harness.PYTHON.parent.parent),
         "OMP_NUM_THREADS": "1",
     }
@@ -90,6 +102,33 @@ def test_commands_run(page: Path, tmp_path: Path, mlp: Path) -> None:
         )
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         assert "ebbtide: off" not in done.stderr, (command, done.stderr)
+
+
+def test_the_readme_shows_what_its_commands_print() -> None:
+    """But for "...", times, and what depends on the clock or the processor."""
+    text = (harness.ROOT / "README.md").read_text()
+    shown = re.findall(r"^    \$ (.*)\n((?:    [^$\n].*\n)+)", text, re.M)
+    assert len(shown) == 2
+    path = f"{harness.PYTHON.parent}:{os.environ['PATH']}"
+    hashes = set()
+    for command, output in shown:
+        done = subprocess.run(
+            ["/bin/bash", "-c", f"{command} 2>&1"],
+            cwd=harness.ROOT,
+            env={**clean_environment(), "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        hashes |= set(re.findall("^hash ([0-9a-f]{64})$", done.stdout, re.M))
+        lines = done.stdout.splitlines()
+        for line in output.splitlines():
+            form = re.escape(VARIES.sub("§", line.strip())).replace("§", r"\S+")
+            found = [each for each in lines if re.match(form, each)]
+            assert found or line.strip() == "...", (line, done.stdout)
+    assert len(hashes) == 1
 
 
 def test_what_the_first_minutes_promise(tmp_path: Path) -> None:
