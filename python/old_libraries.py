@@ -94,13 +94,19 @@ def main(compiler: str, folder: Path) -> None:
     for name in (LOADER, "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"):
         make(compiler, folder / name, list(symbols(here(name)).values()))
 
-    apart_files = " ".join(str(folder / name) for name in (*APART, LOADER))
+    def paths(*files: object) -> str:
+        """For the linker: a folder may have spaces in its name."""
+        return " ".join(f'"{file}"' for file in files)
+
+    def ours(*names: str) -> str:
+        return paths(*(folder / name for name in names))
+
     scripts = {
-        "libc.so": f"GROUP({folder}/libc.so.6 AS_NEEDED({apart_files}) "
-        f"{here('libc_nonshared.a')})",
-        "libm.so": f"INPUT({folder}/libm.so.6)",
-        "libgcc_s.so": f"INPUT({folder}/libgcc_s.so.1)",
-        "libstdc++.so": f"INPUT({folder}/libstdc++.so.6 {here('libstdc++.a')})",
+        "libc.so": f"GROUP({ours('libc.so.6')} AS_NEEDED({ours(*APART, LOADER)}) "
+        f"{paths(here('libc_nonshared.a'))})",
+        "libm.so": f"INPUT({ours('libm.so.6')})",
+        "libgcc_s.so": f"INPUT({ours('libgcc_s.so.1')})",
+        "libstdc++.so": f"INPUT({ours('libstdc++.so.6')} {paths(here('libstdc++.a'))})",
     }
     for name, script in scripts.items():
         (folder / name).write_text(script + "\n")
