@@ -1,8 +1,11 @@
 """`./dev demo` builds and installs what it needs, and not what tests add."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
+
+import pytest
 
 import harness
 from run import PYTHON, run
@@ -61,3 +64,19 @@ def test_what_is_installed_builds_without_test_libraries(tmp_path: Path) -> None
     dev = (harness.ROOT / "dev").read_text()
     assert "configure release -D EBBTIDE_TESTS=OFF" in dev
     assert f"compile {' '.join(targets)}" in dev
+
+
+@pytest.mark.parametrize("word", ["demo", "test"])
+def test_a_folder_that_cannot_be_preloaded_from_is_named_at_once(
+    word: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "with space"
+    folder.mkdir()
+    shutil.copy(harness.ROOT / "dev", folder)
+    done = run([folder / "dev", word])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"dev: {folder}: LD_PRELOAD names no path with a space or a colon;"
+        " move the checkout\n"
+    )
+    assert [each.name for each in folder.iterdir()] == ["dev"]
