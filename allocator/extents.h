@@ -1,17 +1,15 @@
-// Divides an address range that starts at 0 into extents: best fit, neighbours
-// coalesced, the end of the range drawn back when what lies before it is free.
+// Divides an address range that starts at 0 into extents, each in the smallest
+// hole that has room.
 //
 // Thread-safe. Take and Give are O(log holes).
 #ifndef EBBTIDE_ALLOCATOR_EXTENTS_H_
 #define EBBTIDE_ALLOCATOR_EXTENTS_H_
 
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
-#include <utility>
 
+#include "allocator/holes.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -25,31 +23,24 @@ struct Extent {
 class Extents {
  public:
   // All extents end at or before `limit`.
-  explicit Extents(Bytes limit) : limit_(limit) {}
+  explicit Extents(Bytes limit) : limit_(limit) {
+    holes_.Add({.size = Count(limit)});
+  }
 
   // An extent of `size` bytes (positive); nullopt if there is no room.
   std::optional<Extent> Take(Bytes size);
-  // Gives back what Take returned.
+  // Gives back what Take returned. Never throws.
   void Give(Extent extent);
 
   Bytes limit() const { return limit_; }
   Bytes used() const;
   Bytes Largest() const;  // that Take has room for
 
-  // Holes are disjoint, never adjacent, before the end, and with what is used
-  // they add up; for tests. O(holes).
-  bool Check() const;
-
  private:
-  std::optional<Extent> TakeHole(Bytes size);
-  void AddHole(Extent hole);
-
   const Bytes limit_;
   mutable std::mutex mutex_;
-  int64_t end_ = 0;
   Bytes used_{};
-  std::map<int64_t, Bytes> holes_;  // by offset
-  std::set<std::pair<Bytes, int64_t>> by_size_;
+  Holes holes_;
 };
 
 }  // namespace ebbtide

@@ -1,8 +1,8 @@
 // First fit and best fit in one growing arena.
-#include <algorithm>
 #include <map>
+#include <optional>
 
-#include "allocator/replay/holes.h"
+#include "allocator/holes.h"
 #include "allocator/replay/policy.h"
 #include "planner/check.h"
 
@@ -15,37 +15,30 @@ class Fit : public ReplayPolicy {
 
   int64_t Allocate(int64_t size, int stream) override {
     static_cast<void>(stream);  // one arena for all
-    auto found = best_ ? BestHole(&holes_, size)
-                       : std::find_if(holes_.begin(), holes_.end(),
-                                      [size](const auto& hole) {
-                                        return hole.second >= size;
-                                      });
-    if (found == holes_.end()) found = Grow(size);
-    const auto [address, room] = *found;
-    holes_.erase(found);
-    if (room > size) holes_[address + size] = room - size;
-    taken_[address] = size;
-    return address;
+    auto found = Find(size);
+    if (!found) {
+      // A hole of that size at the end, what is free there included.
+      const int64_t top = reserved();
+      const int64_t more = size - holes_.EndingAt(top).size;
+      Reserve(more);
+      holes_.Add({.begin = top, .size = more});
+      found = Find(size);
+    }
+    holes_.TakeFront(*found, size);
+    taken_[found->begin] = size;
+    return found->begin;
   }
 
   void Free(int64_t address) override {
     const auto block = taken_.find(address);
     EBBTIDE_CHECK(block != taken_.end());
-    AddHole(&holes_, address, block->second);
+    holes_.Add({.begin = address, .size = block->second});
     taken_.erase(block);
   }
 
  private:
-  // A hole of that size at the end, what is free there included.
-  Holes::iterator Grow(int64_t size) {
-    const int64_t top = reserved();
-    auto last = holes_.empty() ? holes_.end() : std::prev(holes_.end());
-    if (last == holes_.end() || last->first + last->second != top) {
-      last = holes_.emplace(top, 0).first;
-    }
-    Reserve(size - last->second);
-    last->second = size;
-    return last;
+  std::optional<Hole> Find(int64_t size) const {
+    return best_ ? holes_.Best(size) : holes_.Lowest(size);
   }
 
   const bool best_;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "allocator/replay/holes.h"
+#include "allocator/holes.h"
 #include "allocator/replay/policy.h"
 #include "planner/check.h"
 
@@ -18,40 +18,39 @@ class RmmPool : public ReplayPolicy {
   int64_t Allocate(int64_t size, int stream) override {
     size = (size + kAlignment - 1) / kAlignment * kAlignment;
     Holes& mine = holes_[stream];
-    if (const auto own = BestHole(&mine, size); own != mine.end()) {
-      return Take(&mine, own, &mine, size, stream);
-    }
+    if (const auto own = mine.Best(size))
+      return Take(&mine, *own, size, stream);
     for (auto& [other, holes] : holes_) {
-      const auto hole = BestHole(&holes, size);
-      if (hole != holes.end()) return Take(&holes, hole, &mine, size, stream);
+      const auto hole = holes.Best(size);
+      if (hole) return Take(&holes, *hole, size, stream);
     }
     for (auto& [other, holes] : holes_) {
       if (other == stream) continue;
-      for (const auto& [address, room] : holes) AddHole(&mine, address, room);
-      holes.clear();
-      const auto hole = BestHole(&mine, size);
-      if (hole != mine.end()) return Take(&mine, hole, &mine, size, stream);
+      for (const auto& [address, room] : holes.all()) mine.Add({address, room});
+      holes = Holes();
+      const auto hole = mine.Best(size);
+      if (hole) return Take(&mine, *hole, size, stream);
     }
     const int64_t room = std::max(size, reserved());
-    const auto hole = mine.emplace(Segment(room), room).first;
-    return Take(&mine, hole, &mine, size, stream);
+    const Hole hole = {Segment(room), room};
+    mine.Add(hole);
+    return Take(&mine, hole, size, stream);
   }
 
   void Free(int64_t address) override {
     const auto found = taken_.find(address);
     EBBTIDE_CHECK(found != taken_.end());
-    AddHole(&holes_[found->second.stream], address, found->second.size);
+    holes_[found->second.stream].Add({address, found->second.size});
     taken_.erase(found);
   }
 
  private:
-  int64_t Take(Holes* from, Holes::iterator hole, Holes* rest, int64_t size,
-               int stream) {
-    const auto [address, room] = *hole;
-    from->erase(hole);
-    if (room > size) AddHole(rest, address + size, room - size);
-    taken_[address] = {size, stream};
-    return address;
+  // The rest of the hole is the stream's, too.
+  int64_t Take(Holes* from, const Hole& hole, int64_t size, int stream) {
+    from->TakeFront(hole, hole.size);
+    holes_[stream].Add({hole.begin + size, hole.size - size});
+    taken_[hole.begin] = {size, stream};
+    return hole.begin;
   }
 
   struct Taken {
