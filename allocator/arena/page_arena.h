@@ -31,12 +31,10 @@
 #ifndef EBBTIDE_ALLOCATOR_ARENA_PAGE_ARENA_H_
 #define EBBTIDE_ALLOCATOR_ARENA_PAGE_ARENA_H_
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -44,17 +42,17 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "allocator/arena/arena_plan.h"
-#include "allocator/arena/free_extents.h"
-#include "allocator/arena/page_ages.h"
+#include "allocator/arena/free_memory.h"
 #include "allocator/arena/page_map.h"
 #include "allocator/arena/page_system.h"
 #include "allocator/arena/page_window.h"
+#include "allocator/arena/plan_pages.h"
 #include "allocator/arena/planned_arena.h"
 #include "planner/units.h"
 
 namespace ebbtide {
 
-class PageArena final : PlanBacking {
+class PageArena {
  public:
   struct Facts {
     Bytes mapped{};   // pages, of the plan and others
@@ -72,11 +70,7 @@ class PageArena final : PlanBacking {
 
   // Both outlive this. Blocks below `small` are small ones.
   PageArena(PageSystem* system, StreamOrder* order, Bytes small = kSmallBelow)
-      : system_(*system),
-        order_(*order),
-        small_(Count(small)),
-        pages_(system),
-        ages_(order) {}
+      : order_(*order), small_(Count(small)), free_(system, order) {}
   PageArena(const PageArena&) = delete;
   PageArena& operator=(const PageArena&) = delete;
 
@@ -122,10 +116,12 @@ class PageArena final : PlanBacking {
   bool Owns(const void* address) const {
     return address >= begin() && address < end();
   }
-  Bytes page() const { return system_.page(); }
+  Bytes page() const { return Bytes{free_.pages().page()}; }
   // The reserved addresses.
-  const void* begin() const { return pages_.base(); }
-  const void* end() const { return pages_.base() + pages_.size(); }
+  const void* begin() const { return free_.pages().base(); }
+  const void* end() const {
+    return free_.pages().base() + free_.pages().size();
+  }
   Bytes mapped() const;
   Facts facts() const;
   // Addresses that are mapped, in pieces that touch nothing else, ascending.
@@ -146,6 +142,8 @@ class PageArena final : PlanBacking {
   bool Check() const;
 
  private:
+  using Zone = FreeMemory::Zone;
+
   struct Live {
     int64_t end = 0;
     int stream = 0;
@@ -158,58 +156,29 @@ class PageArena final : PlanBacking {
     PageJoint joint;
   };
 
-  // Addresses of small blocks, of those that may outlive steps, by who asks for
-  // them, and of others.
-  enum Zone { kSmall, kLasting, kGradients, kPassing, kZones };
-
   // All with the lock held:
   Zone ZoneFor(int64_t size, By by) const;
-  FreeExtents& FreeAt(int64_t offset);
-  bool Back(const ArenaPlan::Slot& slot) override;
-  bool MapPlanPages(PageRange wanted);
   void* AllocateByDemand(int64_t size, int stream, Zone zone);
   void* AllocateJoined(int64_t size, int stream);
   bool MapJoint(const PageJoint& joint, PageRange at, int stream);
-  std::optional<PageRange> TakeAddresses(int64_t count);
-  void* Book(int64_t begin, int64_t size, int stream);
+  void* Book(int64_t begin, int64_t end, int stream);
+  int64_t RoomBesideFree() const;
   std::optional<PageWindow> ChooseWindow(int64_t size, int stream,
                                          Zone zone) const;
-  bool TakeFree(int64_t begin, int64_t end, int stream);
   bool MapWindow(const PageWindow& window, int64_t size, int stream);
-  PageRange PagesOf(int64_t begin, int64_t end) const;
-  PageRange PagesOf(const ArenaPlan::Slot& slot) const;
-  template <typename Visit>
-  void ForEachPlanPage(const ArenaPlan::Slot& slot, Visit visit) const;
-  std::vector<FreePage> IdlePlanPages() const;
-  void UnmapScattered();
   bool Supply(int64_t count, PageRange but);
-  void TakeFreePages(int64_t count, PageRange but);
-  void TakeFreeRun(PageRange run);
-  void TakePlanPages(int64_t count);
-  bool WaitForOutside(const StreamMark& end);
   std::vector<Range> MappedRanges() const;
-  void AddGap(int64_t begin, int64_t end, const StreamUses& uses);
 
-  PageSystem& system_;
   StreamOrder& order_;
   const int64_t small_;
   mutable std::mutex mutex_;
-  PageMap pages_;
-  PageAges ages_;  // not of the plan's pages while all of them are mapped
-  std::array<FreeExtents, kZones> free_;
-  std::array<int64_t, kZones> zones_{};      // where each begins
+  FreeMemory free_;
   absl::flat_hash_set<int64_t> lasting_;     // sizes of what outlived a step
   absl::flat_hash_map<int64_t, Live> live_;  // served by demand, by offset
   int64_t alive_ = 0;                        // bytes of those
   absl::flat_hash_map<int64_t, Joined> joined_;  // those of them that are
-  std::vector<int64_t> left_aliases_;  // pages that were freed blocks' parts
-  std::unique_ptr<PlannedArena> plan_;
-  PageRange plan_pages_;      // of its memory
-  PageRange plan_aliases_;    // of its scattered slots, behind them
-  int64_t plan_missing_ = 0;  // pages of its memory that are not mapped
-  const ArenaPlan::Slot* backed_ = nullptr;  // for which pages are mapped now
-  ArenaCounts ended_;                        // of plans that have ended
-  int64_t moves_ = 0;
+  std::unique_ptr<PlanPages> plan_;
+  ArenaCounts ended_;  // of plans that have ended
   int64_t elsewhere_ = 0;
   int64_t elsewhere_bytes_ = 0;
 };

@@ -54,6 +54,7 @@ bool PageMap::Unmap(PageRange pages) {
     pages_[i] = {};
   }
   mapped_ -= count;
+  moves_ += count;
   DropTop();
   return true;
 }
@@ -117,36 +118,44 @@ absl::Status PageMap::MapAliases(int64_t first,
   return absl::OkStatus();
 }
 
-bool PageMap::TakePlace(int64_t alias) {
+void PageMap::TakePlace(int64_t alias) {
   const int64_t page = pages_[alias].alias_of;
   const auto is_other = [alias](int64_t i) { return i != alias; };
   auto& aliases = aliases_.at(page);
   while (aliases.size() > 1) {
     if (!UnmapAlias(*std::find_if(aliases.begin(), aliases.end(), is_other))) {
-      return false;
+      return;
     }
   }
-  if (!system_.UnmapAlias(base_ + page * page_, 1).ok()) return false;
+  if (!UnmapAt(page)) return;
   aliases_.erase(page);
   pages_[alias].alias_of = -1;
-  pages_[page] = {};
-  return true;
 }
 
-bool PageMap::UnmapAliases(PageRange range) {
+void PageMap::UnmapAliases(PageRange range) {
   for (int64_t i = range.first; i < std::min(range.last, top()); ++i) {
-    if (pages_[i].alias_of >= 0 && !UnmapAlias(i)) return false;
+    if (pages_[i].alias_of >= 0) UnmapAlias(i);
   }
   DropTop();
-  return true;
 }
 
 bool PageMap::UnmapAlias(int64_t alias) {
-  if (!system_.UnmapAlias(base_ + alias * page_, 1).ok()) return false;
-  const auto aliases = aliases_.find(pages_[alias].alias_of);
+  const int64_t page = pages_[alias].alias_of;
+  if (!UnmapAt(alias)) return false;
+  const auto aliases = aliases_.find(page);
   std::erase(aliases->second, alias);
   if (aliases->second.empty()) aliases_.erase(aliases);
-  pages_[alias] = {};
+  return true;
+}
+
+// One of the addresses of a page goes. A failure is tried once more: the page
+// could not be used again.
+bool PageMap::UnmapAt(int64_t index) {
+  const auto unmap = [&] {
+    return system_.UnmapAlias(base_ + index * page_, 1).ok();
+  };
+  if (!unmap() && !unmap()) return false;
+  pages_[index] = {};
   return true;
 }
 

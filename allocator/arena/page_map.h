@@ -47,6 +47,13 @@ class PageMap {
   // Above it no page is mapped.
   int64_t top() const { return static_cast<int64_t>(pages_.size()); }
   int64_t mapped() const { return mapped_; }
+  int64_t moves() const { return moves_; }  // pages that became spare
+  // The number of pages that may be mapped besides those that are.
+  int64_t Room() const { return system_.Room(); }
+  // Those that [begin, end) touches, in bytes.
+  PageRange RangeOf(int64_t begin, int64_t end) const {
+    return {.first = begin / page_, .last = (end + page_ - 1) / page_};
+  }
   int64_t spare() const { return static_cast<int64_t>(spare_.size()); }
   bool IsMapped(int64_t index) const {
     return index < top() && pages_[index].is_mapped;
@@ -73,10 +80,10 @@ class PageMap {
   // the numbers may be that already, each of its page.
   absl::Status MapAliases(int64_t first, absl::Span<const int64_t> pages);
   // The alias takes the place of its page, whose own address is unmapped with
-  // its other aliases. False, and they stay, on failure.
-  bool TakePlace(int64_t alias);
-  // Aliases in the range go. False, and some stay, on failure.
-  bool UnmapAliases(PageRange range);
+  // its other aliases. They stay on failure.
+  void TakePlace(int64_t alias);
+  // Aliases in the range go. Some stay on failure.
+  void UnmapAliases(PageRange range);
 
  private:
   struct Page {
@@ -85,10 +92,10 @@ class PageMap {
     int64_t alias_of = -1;  // the page; -1: none
   };
 
+  bool UnmapAt(int64_t index);
   bool UnmapAlias(int64_t alias);
   bool UnmapAliasesOf(PageRange pages);
   void DropTop();
-
   absl::Status MapRun(int64_t first, int64_t count);
 
   PageSystem& system_;
@@ -96,6 +103,7 @@ class PageMap {
   char* base_ = nullptr;
   int64_t count_ = 0;
   int64_t mapped_ = 0;
+  int64_t moves_ = 0;
   std::vector<Page> pages_;
   std::vector<uint64_t> spare_;
   absl::flat_hash_map<int64_t, std::vector<int64_t>> aliases_;  // by page
