@@ -81,13 +81,9 @@ void Arena::SetCap(Bytes cap) {
   Shrink(cap_);
 }
 
-ArenaStats Arena::Stats() const {
+ArenaBytes Arena::Stats() const {
   std::lock_guard lock(mutex_);
-  ArenaStats stats = stats_;
-  stats.maps = pages_.maps();
-  stats.unmaps = pages_.unmaps();
-  stats.moves = pages_.moves();
-  return stats;
+  return stats_;
 }
 
 // The smallest retained block with at most 1/8 of slack, or an empty node.
@@ -228,7 +224,7 @@ void Arena::Shrink(Bytes target) {
 
 bool Arena::Check() const {
   std::lock_guard lock(mutex_);
-  ArenaStats sum;
+  ArenaBytes sum;
   BlockSet all = retained_;
   for (const Block& block : retained_) sum.retained += block.size;
   for (const auto& [address, live] : live_) {

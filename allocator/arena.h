@@ -28,15 +28,12 @@
 
 namespace ebbtide {
 
-struct ArenaStats {
+struct ArenaBytes {
   Bytes mapped{};      // live + retained
   Bytes live{};        // including slack
   Bytes slack{};       // live blocks' pages beyond what was asked for
   Bytes retained{};    // free blocks kept for reuse
   Bytes high_water{};  // largest `mapped` so far
-  int64_t maps = 0;    // calls of mmap, munmap and mremap
-  int64_t unmaps = 0;
-  int64_t moves = 0;
 };
 
 class Arena {
@@ -61,7 +58,7 @@ class Arena {
   // `cap`, or only live pages are left.
   void SetCap(Bytes cap);
 
-  ArenaStats Stats() const;
+  ArenaBytes Stats() const;
 
   // Around fork(): no other thread is inside the arena between the two.
   void LockForFork() { mutex_.lock(); }
@@ -99,7 +96,7 @@ class Arena {
   mutable std::mutex mutex_;
   MappedPages pages_;
   Bytes cap_;
-  ArenaStats stats_;
+  ArenaBytes stats_;
   BlockSet retained_;
   absl::flat_hash_map<const void*, Live> live_;
 };

@@ -66,7 +66,7 @@ class HostAllocator {
   Ledger& ledger() { return ledger_; }
   // Bytes of a large block that may be read and written; 0 for other addresses.
   Bytes SizeOf(const void* block) const { return arena_.SizeOf(block); }
-  ArenaStats arena_stats() const { return arena_.Stats(); }
+  ArenaBytes arena_stats() const { return arena_.Stats(); }
 
   // For pthread_atfork: before the fork, and after it in parent and child. The
   // child inherits blocks and counts, and may allocate and free.

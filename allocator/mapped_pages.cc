@@ -40,12 +40,10 @@ const ArenaSystem& ArenaSystem::Real() {
 }
 
 char* MappedPages::Map(Bytes size) {
-  ++maps_;
   return static_cast<char*>(system_.map(Count(size)));
 }
 
 bool MappedPages::Unmap(char* address, Bytes size) {
-  ++unmaps_;
   if (!system_.unmap(address, Count(size))) return false;
   ForgetSeams(address, size);
   return true;
@@ -71,7 +69,6 @@ Bytes MappedPages::Move(char* from, Bytes size, char* to) {
 
 bool MappedPages::MovePiece(char* from, int64_t size, char* to) {
   if (!MayMove() || !NoteSeams(to, to + size)) return false;
-  ++moves_;
   if (!system_.move(from, size, to)) return false;
   ForgetSeams(from, Bytes{size});
   return true;

@@ -56,10 +56,6 @@ class MappedPages {
   Bytes Move(char* from, Bytes size, char* to);
 
   bool MayMove() const { return seams_.size() < kMostSeams; }
-  // Calls of the system; those that it refused count, too.
-  int64_t maps() const { return maps_; }
-  int64_t unmaps() const { return unmaps_; }
-  int64_t moves() const { return moves_; }
 
  private:
   bool MovePiece(char* from, int64_t size, char* to);
@@ -70,9 +66,6 @@ class MappedPages {
   const ArenaSystem system_;
   // Inside of what is mapped. One too many costs a call, one too few a refusal.
   std::set<char*> seams_;
-  int64_t maps_ = 0;
-  int64_t unmaps_ = 0;
-  int64_t moves_ = 0;
 };
 
 }  // namespace ebbtide

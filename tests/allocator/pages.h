@@ -1,4 +1,4 @@
-// Sizes and residency of pages, for tests.
+// Sizes, residency and calls for pages, for tests.
 #ifndef EBBTIDE_TESTS_ALLOCATOR_PAGES_H_
 #define EBBTIDE_TESTS_ALLOCATOR_PAGES_H_
 
@@ -11,6 +11,35 @@ namespace ebbtide {
 
 constexpr Bytes KiB(int64_t n) { return Bytes{n << 10}; }
 constexpr Bytes MiB(int64_t n) { return Bytes{n << 20}; }
+
+// Calls of the last system that was Counted; those that it refused count, too.
+struct SystemCalls {
+  int64_t maps = 0;
+  int64_t unmaps = 0;
+  int64_t moves = 0;
+};
+inline SystemCalls calls;
+inline ArenaSystem counted;
+
+inline ArenaSystem Counted(const ArenaSystem& system = ArenaSystem::Real()) {
+  calls = {};
+  counted = system;
+  return {.map =
+              [](size_t size) {
+                ++calls.maps;
+                return counted.map(size);
+              },
+          .unmap =
+              [](void* address, size_t size) {
+                ++calls.unmaps;
+                return counted.unmap(address, size);
+              },
+          .move =
+              [](void* from, size_t size, void* to) {
+                ++calls.moves;
+                return counted.move(from, size, to);
+              }};
+}
 
 inline bool Resident(const void* page) {
   unsigned char in_memory = 0;
