@@ -97,7 +97,6 @@ absl::StatusOr<ArenaPlan> ArenaPlan::Make(absl::Span<const PlannedRequest> step,
     }
   }
   plan.Scatter(step);
-  plan.FindSites();
   plan.FindPreceding();
   return plan;
 }
@@ -138,19 +137,6 @@ bool ArenaPlan::Overlap(const Slot& a, const Slot& b) const {
     });
   });
   return overlap;
-}
-
-void ArenaPlan::FindSites() {
-  for (const Slot& slot : slots_) {
-    if (slot.offset != kUnplaced) sites_.push_back(slot.offset);
-  }
-  std::sort(sites_.begin(), sites_.end());
-  sites_.erase(std::unique(sites_.begin(), sites_.end()), sites_.end());
-  for (Slot& slot : slots_) {
-    const auto site =
-        std::lower_bound(sites_.begin(), sites_.end(), slot.offset);
-    slot.site = static_cast<int>(site - sites_.begin());
-  }
 }
 
 void ArenaPlan::FindPreceding() {

@@ -39,7 +39,6 @@ class ArenaPlan {
     int stream = 0;
     int64_t offset = 0;  // kUnplaced: nothing below says anything
     int64_t end = 0;     // offset + size, rounded up to kArenaGrain
-    int site = 0;        // of its offset
     // Half-open, in the pages of scattered slots; empty where it is none.
     int first_page = 0;
     int last_page = 0;
@@ -70,8 +69,6 @@ class ArenaPlan {
   }
   // True if two slots have the same memory somewhere.
   bool Overlap(const Slot& a, const Slot& b) const;
-  // Distinct offsets, by site, ascending.
-  absl::Span<const int64_t> sites() const { return sites_; }
   // Bytes of memory.
   Bytes height() const { return height_; }
   // Bytes of addresses: scattered slots lie behind the memory, from a whole
@@ -82,14 +79,12 @@ class ArenaPlan {
   void Scatter(absl::Span<const PlannedRequest> step);
   template <typename Visit>
   void ForEachPiece(const Slot& slot, Visit visit) const;
-  void FindSites();
   void FindPreceding();
 
   int64_t page_ = kArenaGrain;
   std::vector<Slot> slots_;
   std::vector<int> preceding_;
   std::vector<int64_t> pages_;  // of scattered slots
-  std::vector<int64_t> sites_;
   Bytes height_{};
   Bytes addresses_{};
 };

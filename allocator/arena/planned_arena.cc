@@ -16,8 +16,6 @@ constexpr size_t kManyLate = 16;
 ArenaCounts& ArenaCounts::operator+=(const ArenaCounts& other) {
   planned += other.planned;
   planned_bytes += other.planned_bytes;
-  unplaced += other.unplaced;
-  beyond += other.beyond;
   unexpected += other.unexpected;
   occupied += other.occupied;
   skipped += other.skipped;
@@ -31,15 +29,15 @@ PlannedArena::PlannedArena(ArenaPlan plan, char* base, StreamOrder* order,
       order_(order),
       backing_(backing),
       turns_(plan_.slots().size(), Turn::kNever),
-      live_at_(plan_.sites().size(), -1),
+      is_live_(plan_.slots().size()),
       is_shared_(plan_.slots().size()),
       served_at_(plan_.slots().size()),
       lives_(plan_.slots().size()),
       is_late_(plan_.slots().size()),
       ends_(plan_.slots().size()),
       has_outside_(plan_.slots().size()) {
-  for (size_t site = 0; site < plan_.sites().size(); ++site) {
-    site_at_[base_ + plan_.sites()[site]] = static_cast<int>(site);
+  for (const ArenaPlan::Slot& slot : plan_.slots()) {
+    if (slot.offset != kUnplaced) live_at_[base_ + slot.offset] = -1;
   }
   late_.reserve(plan_.slots().size());
 }
@@ -79,7 +77,7 @@ int PlannedArena::Match(Bytes size, int stream) const {
 bool PlannedArena::ComeUp(int index) {
   bool is_free = true;
   for (const int before : plan_.PrecedingOf(plan_.slots()[index])) {
-    if (live_at_[plan_.slots()[before].site] != before) continue;
+    if (!is_live_[before]) continue;
     MarkLate(before);
     is_free = false;
   }
@@ -136,7 +134,7 @@ void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
   const int index = Match(size, stream);
   if (index < 0) {
     const bool is_over = cursor_ == static_cast<int>(plan_.slots().size());
-    ++(is_over ? counts_.beyond : counts_.unexpected);
+    counts_.unexpected += is_over ? 0 : 1;
     verdict->what = is_over ? What::kBeyond : What::kUnexpected;
     return nullptr;
   }
@@ -144,7 +142,6 @@ void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
   const ArenaPlan::Slot& slot = plan_.slots()[index];
   if (slot.offset == kUnplaced) {
     ++cursor_;
-    ++counts_.unplaced;
     *verdict = {What::kUnplaced, index};
     return nullptr;
   }
@@ -176,7 +173,8 @@ void* PlannedArena::Serve(int index) {
   const ArenaPlan::Slot& slot = plan_.slots()[index];
   turns_[index] = Turn::kServed;
   is_shared_[index] = 0;
-  live_at_[slot.site] = index;
+  is_live_[index] = 1;
+  live_at_[base_ + slot.offset] = index;
   served_at_[index] = Now();
   live_ += slot.end - slot.offset;
   ++counts_.planned;
@@ -187,10 +185,11 @@ void* PlannedArena::Serve(int index) {
 const ArenaPlan::Slot* PlannedArena::Free(void* block,
                                           absl::Span<const int> others,
                                           absl::Span<const StreamMark> ends) {
-  const auto site = site_at_.find(block);
-  if (site == site_at_.end()) return nullptr;
-  const int index = std::exchange(live_at_[site->second], -1);
+  const auto found = live_at_.find(block);
+  if (found == live_at_.end()) return nullptr;
+  const int index = std::exchange(found->second, -1);
   if (index < 0) return nullptr;
+  is_live_[index] = 0;
   lives_[index] = std::max(lives_[index], Now() + 1 - served_at_[index]);
   if (is_late_[index]) {
     is_late_[index] = 0;
@@ -243,9 +242,13 @@ void PlannedArena::NoteEnd(int slot, absl::Span<const int> others) {
 
 std::vector<const ArenaPlan::Slot*> PlannedArena::Live() const {
   std::vector<const ArenaPlan::Slot*> live;
-  for (const int index : live_at_) {
-    if (index >= 0) live.push_back(&plan_.slots()[index]);
+  for (size_t slot = 0; slot < is_live_.size(); ++slot) {
+    if (is_live_[slot]) live.push_back(&plan_.slots()[slot]);
   }
+  std::sort(live.begin(), live.end(),
+            [](const ArenaPlan::Slot* a, const ArenaPlan::Slot* b) {
+              return a->offset < b->offset;
+            });
   return live;
 }
 

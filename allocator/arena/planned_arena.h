@@ -50,8 +50,6 @@ struct ArenaVerdict {
 struct ArenaCounts {
   int64_t planned = 0;  // requests served from their slots
   int64_t planned_bytes = 0;
-  int64_t unplaced = 0;    // expected, and left to others by the plan
-  int64_t beyond = 0;      // that came when all of the plan had come
   int64_t unexpected = 0;  // others that are not among the next of the plan
   int64_t occupied = 0;    // whose slot has something live, or unordered
   int64_t skipped = 0;     // of the plan, that did not come
@@ -100,7 +98,7 @@ class PlannedArena {
   // They are over, or in others' hands.
   void ForgetOutsideEnds();
 
-  // Live blocks by offset, ascending. O(sites of the plan).
+  // Live blocks by offset, ascending. O(slots).
   std::vector<const ArenaPlan::Slot*> Live() const;
   Bytes live() const { return Bytes{live_}; }
   // By slot: how many slots came up while its block was alive, its own
@@ -129,12 +127,13 @@ class PlannedArena {
   char* const base_;
   StreamOrder* const order_;
   PlanBacking* const backing_;
-  absl::flat_hash_map<const void*, int> site_at_;
+  // Slot by address, or -1; it has all addresses of the plan.
+  absl::flat_hash_map<const void*, int> live_at_;
   int cursor_ = 0;
   int64_t steps_ = 0;
   int64_t live_ = 0;                // bytes
   std::vector<Turn> turns_;         // by slot
-  std::vector<int> live_at_;        // slot by site, or -1
+  std::vector<char> is_live_;       // by slot
   std::vector<char> is_shared_;     // by slot: other streams used it, too
   std::vector<int64_t> served_at_;  // by slot
   std::vector<int64_t> lives_;      // by slot

@@ -64,26 +64,22 @@ bool AskForTheSame(const std::vector<StepRequest>& a,
 void StepTrace::BeginStep() {
   ++step_;
   At(step_).clear();
-  begins_[step_ % begins_.size()] = count_;
 }
 
 void StepTrace::OnAllocate(const void* block, Bytes size, int stream,
                            std::string op) {
   if (step_ < 0) return;
-  alive_[block] = {.step = step_, .request = At(step_).size()};
+  alive_[block] = {step_, At(step_).size(), count_++};
   At(step_).push_back({.size = size, .stream = stream, .op = std::move(op)});
-  ++count_;
 }
 
 void StepTrace::OnFree(const void* block) {
   const auto found = alive_.find(block);
   if (found == alive_.end()) return;
-  const auto [step, request] = found->second;
+  const auto [step, request, number] = found->second;
   alive_.erase(found);
-  if (step_ - step >= static_cast<int64_t>(steps_.size())) return;
-  const int64_t begin =
-      begins_[step % begins_.size()] + static_cast<int64_t>(request);
-  At(step)[request].life = count_ - begin;
+  if (step_ - step >= std::ssize(steps_)) return;
+  At(step)[request].life = count_ - number;
 }
 
 std::vector<StepRequest> StepTrace::Repeated() const {

@@ -48,6 +48,7 @@ class StepTrace {
   struct Place {
     int64_t step = 0;
     size_t request = 0;
+    int64_t number = 0;  // among the requests of all steps
   };
 
   // Of which the last is going on.
@@ -58,8 +59,6 @@ class StepTrace {
   int64_t step_ = -1;  // the one that goes on; -1: none has begun
   int64_t count_ = 0;  // of requests
   absl::flat_hash_map<const void*, Place> alive_;
-  // Of the first request of each step, among all.
-  std::array<int64_t, 3> begins_{};
 };
 
 // Where the blocks of a step that repeats lie. Those that may live longer than
