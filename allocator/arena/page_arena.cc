@@ -88,24 +88,14 @@ bool PageArena::FindsRoom(Bytes size, int stream) {
   return free.LowestFit(need, stream) || ChooseWindow(need, stream, zone);
 }
 
-// Pages that may be had besides those at which no block lies.
-int64_t PageArena::RoomBesideFree() const {
-  return free_.pages().Room() +
-         (plan_ == nullptr ? 0 : std::ssize(plan_->Idle()));
-}
-
-// Pages are created before work is made to wait for other streams, and moved
-// only where that is not enough, either.
 std::optional<PageWindow> PageArena::ChooseWindow(int64_t size, int stream,
                                                   Zone zone) const {
-  const FreeExtents& free = free_.zones()[zone];
-  const PageCensus census(free_.zones(), free_.pages(), RoomBesideFree());
-  const auto own =
-      FindWindow(free, census, size, stream, /*of_any_stream=*/false);
-  if (own && own->missing <= free_.pages().Room()) return own;
-  const auto any =
-      FindWindow(free, census, size, stream, /*of_any_stream=*/true);
-  return any ? any : own;
+  return FindWindow(free_.zones(), zone, free_.pages(), size, stream,
+                    IdleOfPlan());
+}
+
+int64_t PageArena::IdleOfPlan() const {
+  return plan_ == nullptr ? 0 : std::ssize(plan_->Idle());
 }
 
 bool PageArena::MapWindow(const PageWindow& window, int64_t size, int stream) {
@@ -123,8 +113,9 @@ bool PageArena::Supply(int64_t count, PageRange but) {
 }
 
 void* PageArena::AllocateJoined(int64_t size, int stream) {
-  const int64_t available = RoomBesideFree() + std::ssize(free_.Pages());
   const PageMap& pages = free_.pages();
+  const int64_t available =
+      pages.Room() + IdleOfPlan() + std::ssize(free_.Pages());
   const auto joint = FindJoint(free_.zones(), pages, size, available);
   if (!joint) return nullptr;
   const auto at = free_.TakeAddresses(joint->pages + 2);

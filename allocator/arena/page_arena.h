@@ -162,7 +162,7 @@ class PageArena {
   void* AllocateJoined(int64_t size, int stream);
   bool MapJoint(const PageJoint& joint, PageRange at, int stream);
   void* Book(int64_t begin, int64_t end, int stream);
-  int64_t RoomBesideFree() const;
+  int64_t IdleOfPlan() const;
   std::optional<PageWindow> ChooseWindow(int64_t size, int stream,
                                          Zone zone) const;
   bool MapWindow(const PageWindow& window, int64_t size, int stream);

@@ -57,50 +57,53 @@ std::vector<FreePage> FreePages(absl::Span<const FreeExtents> zones,
   return found;
 }
 
-PageCensus::PageCensus(absl::Span<const FreeExtents> zones,
-                       const PageMap& pages, int64_t room)
-    : pages_(pages), room_(room) {
+std::optional<PageWindow> FindWindow(absl::Span<const FreeExtents> zones,
+                                     int zone, const PageMap& pages,
+                                     int64_t size, int stream, int64_t idle) {
+  using Offer = std::tuple<int64_t, int64_t, int64_t>;  // missing, hole, begin
+  const int64_t room = pages.Room();
+  std::vector<int64_t> free;  // ascending
   for (const FreePage& page : FreePages(zones, pages, {})) {
-    free_.push_back(page.index);
+    free.push_back(page.index);
   }
-}
-
-bool PageCensus::Has(int64_t missing, int64_t begin, int64_t end) const {
-  const auto before = [this](int64_t page) {
-    return std::lower_bound(free_.begin(), free_.end(), page);
+  const auto are_before = [&](int64_t page) {
+    return std::lower_bound(free.begin(), free.end(), page) - free.begin();
   };
-  const int64_t last = (end + pages_.page() - 1) / pages_.page();
-  const int64_t inside = before(last) - before(begin / pages_.page());
-  return missing <= room_ + static_cast<int64_t>(free_.size()) - inside;
-}
-
-std::optional<PageWindow> FindWindow(const FreeExtents& extents,
-                                     const PageCensus& census, int64_t size,
-                                     int stream, bool of_any_stream) {
-  std::optional<std::tuple<int64_t, int64_t, int64_t>> best;
-  const auto offer = [&](const Group& group, int64_t begin) {
-    const int64_t end = begin + size;
-    if (begin < group.begin || end > group.end) return;
-    const int64_t missing = census.Missing(begin, end);
-    if (!census.Has(missing, begin, end)) return;
-    const std::tuple offered(missing, group.end - group.begin, begin);
-    if (!best || offered < *best) best = offered;
+  const auto search = [&](bool of_any_stream) {
+    std::optional<Offer> best;
+    const auto offer = [&](const Group& group, int64_t begin) {
+      const int64_t end = begin + size;
+      if (begin < group.begin || end > group.end) return;
+      const int64_t missing = pages.Missing(begin, end);
+      // The window's own free pages are no use.
+      const PageRange own = pages.RangeOf(begin, end);
+      const int64_t elsewhere =
+          std::ssize(free) - (are_before(own.last) - are_before(own.first));
+      if (missing > room + idle + elsewhere) return;
+      const Offer offered(missing, group.end - group.begin, begin);
+      if (!best || offered < *best) best = offered;
+    };
+    ForEachGroup(
+        zones[zone].all(),
+        [&](const FreeExtent& extent) {
+          return of_any_stream || extent.IsFor(stream);
+        },
+        [&](const Group& group) {
+          if (group.end - group.begin < size) return;
+          offer(group, group.begin);
+          offer(group, group.end - size);
+          for (auto it = group.first; it != group.last; ++it) {
+            if (!it->second.is_mapped) continue;
+            offer(group, it->first);
+            offer(group, it->second.end - size);
+          }
+        });
+    return best;
   };
-  ForEachGroup(
-      extents.all(),
-      [&](const FreeExtent& extent) {
-        return of_any_stream || extent.IsFor(stream);
-      },
-      [&](const Group& group) {
-        if (group.end - group.begin < size) return;
-        offer(group, group.begin);
-        offer(group, group.end - size);
-        for (auto it = group.first; it != group.last; ++it) {
-          if (!it->second.is_mapped) continue;
-          offer(group, it->first);
-          offer(group, it->second.end - size);
-        }
-      });
+  std::optional<Offer> best = search(/*of_any_stream=*/false);
+  if (!best || std::get<0>(*best) > room) {
+    if (const auto any = search(/*of_any_stream=*/true)) best = any;
+  }
   if (!best) return std::nullopt;
   return PageWindow{.begin = std::get<2>(*best), .missing = std::get<0>(*best)};
 }

@@ -25,38 +25,19 @@ struct FreePage {
 std::vector<FreePage> FreePages(absl::Span<const FreeExtents> zones,
                                 const PageMap& pages, PageRange but);
 
-// `PageCensus` counts pages of any range, and says for which there are enough.
-class PageCensus {
- public:
-  // `room`: pages that may be mapped besides those that are free.
-  PageCensus(absl::Span<const FreeExtents> zones, const PageMap& pages,
-             int64_t room);
-
-  // Pages of the range that are not mapped.
-  int64_t Missing(int64_t begin, int64_t end) const {
-    return pages_.Missing(begin, end);
-  }
-  // True if there are so many elsewhere: the range's own free pages are no use.
-  bool Has(int64_t missing, int64_t begin, int64_t end) const;
-
- private:
-  const PageMap& pages_;
-  const int64_t room_;
-  std::vector<int64_t> free_;  // ascending
-};
-
 struct PageWindow {
   int64_t begin = 0;
   int64_t missing = 0;  // pages
 };
 
-// The window of `size` bytes with the fewest pages missing, in the smallest
-// hole of those. Extents that work of other streams uses count as free only if
-// `of_any_stream`. nullopt where there are not enough pages for any.
-// O(extents).
-std::optional<PageWindow> FindWindow(const FreeExtents& extents,
-                                     const PageCensus& census, int64_t size,
-                                     int stream, bool of_any_stream);
+// The window of `size` bytes of a zone with the fewest pages missing, in the
+// smallest hole of those. Pages are created before work of the stream is made
+// to wait for that of others, which used the window; they are moved only where
+// that is not enough, either. `idle`: pages that may be moved besides free
+// ones. nullopt where there are not enough pages for any. O(extents).
+std::optional<PageWindow> FindWindow(absl::Span<const FreeExtents> zones,
+                                     int zone, const PageMap& pages,
+                                     int64_t size, int stream, int64_t idle);
 
 // `PageJoint` is where a block fits that begins in the end of one page and ends
 // in the beginning of another, with whole pages between. Other blocks have the
