@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <mutex>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "profiler/function_finder.h"
@@ -10,83 +11,46 @@
 namespace ebbtide {
 namespace {
 
-const char* FindAll(void* library, CudaApi* api) {
-  FunctionFinder in(library);
-  in.Find("cudaPeekAtLastError", &api->peek_at_last_error);
-  in.Find("cudaGetLastError", &api->get_last_error);
-  in.Find("cudaGetErrorName", &api->get_error_name);
-  in.Find("cudaGetErrorString", &api->get_error_string);
-  in.Find("cudaGetDevice", &api->get_device);
-  in.Find("cudaSetDevice", &api->set_device);
-  in.Find("cudaDeviceGetAttribute", &api->device_get_attribute);
-  in.Find("cudaMalloc", &api->malloc);
-  in.Find("cudaFree", &api->free);
-  in.Find("cudaMemGetInfo", &api->mem_get_info);
-  in.Find("cudaHostRegister", &api->host_register);
-  in.Find("cudaHostUnregister", &api->host_unregister);
-  in.Find("cudaStreamCreateWithPriority", &api->stream_create_with_priority);
-  in.Find("cudaStreamDestroy", &api->stream_destroy);
-  in.Find("cudaStreamWaitEvent", &api->stream_wait_event);
-  in.Find("cudaStreamSynchronize", &api->stream_synchronize);
-  in.Find("cudaStreamIsCapturing", &api->stream_is_capturing);
-  in.Find("cudaThreadExchangeStreamCaptureMode",
-          &api->thread_exchange_stream_capture_mode);
-  in.Find("cudaEventCreateWithFlags", &api->event_create_with_flags);
-  in.Find("cudaEventDestroy", &api->event_destroy);
-  in.Find("cudaEventRecord", &api->event_record);
-  in.Find("cudaEventQuery", &api->event_query);
-  in.Find("cudaEventSynchronize", &api->event_synchronize);
-  in.Find("cudaEventElapsedTime", &api->event_elapsed_time);
-  in.Find("cudaMemcpyAsync", &api->memcpy_async);
-  in.Find("cudaMemcpyPeerAsync", &api->memcpy_peer_async);
-  in.Find("cudaMemsetAsync", &api->memset_async);
-  return in.missing();
+// The interface that all functions of the driver have had since.
+constexpr unsigned kDriverVersion = 11030;
+
+// The functions themselves, once they have been found.
+template <typename Table>
+Table& Found() {
+  static auto& found = *new Table{};
+  return found;
 }
 
-// The runtime's own functions, once they have been found.
-CudaApi& Runtime() {
-  static auto& runtime = *new CudaApi{};
-  return runtime;
+bool HasFailed(cudaError_t result) {
+  return result != cudaSuccess && result != cudaErrorNotReady;
 }
+bool HasFailed(CUresult result) { return result != CUDA_SUCCESS; }
 
-// Calls the runtime's function, and where it fails once more.
+void Forget(cudaError_t error) {
+  const CudaApi& runtime = Found<CudaApi>();
+  if (runtime.peek_at_last_error() == error) runtime.get_last_error();
+}
+void Forget(CUresult /*error*/) {}
+
+// Calls the function, and where it fails once more.
 template <auto kFunction>
 struct Again;
-template <typename... Arguments,
-          cudaError_t (*CudaApi::*kFunction)(Arguments...)>
+template <typename Table, typename Result, typename... Arguments,
+          Result (*Table::*kFunction)(Arguments...)>
 struct Again<kFunction> {
-  static cudaError_t Call(Arguments... arguments) {
-    const CudaApi& api = Runtime();
-    const cudaError_t first = (api.*kFunction)(arguments...);
-    if (first == cudaSuccess || first == cudaErrorNotReady) return first;
-    if (api.peek_at_last_error() == first) api.get_last_error();
-    return (api.*kFunction)(arguments...);
+  static Result Call(Arguments... arguments) {
+    const Result first = (Found<Table>().*kFunction)(arguments...);
+    if (!HasFailed(first)) return first;
+    Forget(first);
+    return (Found<Table>().*kFunction)(arguments...);
   }
 };
 
-template <auto... kFunctions>
-void CallAgain(CudaApi* api) {
-  ((api->*kFunctions = &Again<kFunctions>::Call), ...);
-}
-
-// All whose failure says that nothing has happened, and that has no answer of
-// its own: PyTorch's cache is emptied where there is no memory, and what could
-// not be given back may be gone.
-CudaApi Persistent(const CudaApi& runtime) {
-  Runtime() = runtime;
-  CudaApi api = runtime;
-  CallAgain<&CudaApi::get_device, &CudaApi::set_device,
-            &CudaApi::device_get_attribute, &CudaApi::mem_get_info,
-            &CudaApi::host_register, &CudaApi::stream_create_with_priority,
-            &CudaApi::stream_wait_event, &CudaApi::stream_synchronize,
-            &CudaApi::stream_is_capturing,
-            &CudaApi::thread_exchange_stream_capture_mode,
-            &CudaApi::event_create_with_flags, &CudaApi::event_record,
-            &CudaApi::event_query, &CudaApi::event_synchronize,
-            &CudaApi::event_elapsed_time, &CudaApi::memcpy_async,
-            &CudaApi::memset_async>(&api);
-  return api;
-}
+// For the lists of functions: fills one table, and then the other.
+#define EBBTIDE_FIND(member, function) in.Find(#function, &api.member);
+#define EBBTIDE_ONCE(member, function)
+#define EBBTIDE_AGAIN(member, function) \
+  persistent->member = &Again<&std::decay_t<decltype(api)>::member>::Call;
 
 // A scope of this thread is open: those inside it need not exchange the mode.
 thread_local bool is_relaxed = false;
@@ -135,12 +99,62 @@ absl::StatusOr<const CudaApi*> CudaApi::Loaded() {
   if (loaded != nullptr) return loaded;
   const auto runtime = FindCudaRuntime();
   if (!runtime.ok()) return runtime.status();
-  CudaApi api = {};
-  if (const char* missing = FindAll(runtime->handle, &api)) {
+  CudaApi& api = Found<CudaApi>();
+  FunctionFinder in(runtime->handle);
+  EBBTIDE_CUDA_FUNCTIONS(EBBTIDE_FIND, EBBTIDE_FIND)
+  in.Find("cudaMalloc", &api.malloc);
+  in.Find("cudaMemcpyAsync", &api.memcpy_async);
+  if (in.missing() != nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat(runtime->name, " has no ", missing));
+        absl::StrCat(runtime->name, " has no ", in.missing()));
   }
-  return loaded = new CudaApi(Persistent(api));
+  auto* const persistent = new CudaApi(api);
+  EBBTIDE_CUDA_FUNCTIONS(EBBTIDE_ONCE, EBBTIDE_AGAIN)
+  persistent->memcpy_async = &Again<&CudaApi::memcpy_async>::Call;
+  return loaded = persistent;
+}
+
+absl::StatusOr<const CudaDriver*> CudaDriver::Loaded() {
+  static std::mutex mutex;
+  static const CudaDriver* loaded = nullptr;
+  std::lock_guard lock(mutex);
+  if (loaded != nullptr) return loaded;
+  const auto runtime = FindCudaRuntime();
+  if (!runtime.ok()) return runtime.status();
+  void* const get = dlsym(runtime->handle, "cudaGetDriverEntryPointByVersion");
+  if (get == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        runtime->name, " has no cudaGetDriverEntryPointByVersion"));
+  }
+  FunctionFinder in([get](const char* name) -> void* {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+    const cudaError_t error =
+        reinterpret_cast<decltype(&cudaGetDriverEntryPointByVersion)>(get)(
+            name, &found, kDriverVersion, cudaEnableDefault, &result);
+    const bool is_found = result == cudaDriverEntryPointSuccess;
+    return error == cudaSuccess && is_found ? found : nullptr;
+  });
+  CudaDriver& api = Found<CudaDriver>();
+  EBBTIDE_DRIVER_FUNCTIONS(EBBTIDE_FIND, EBBTIDE_FIND)
+  if (in.missing() != nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the driver has no ", in.missing()));
+  }
+  auto* const persistent = new CudaDriver(api);
+  EBBTIDE_DRIVER_FUNCTIONS(EBBTIDE_ONCE, EBBTIDE_AGAIN)
+  return loaded = persistent;
+}
+
+absl::Status DriverStatus(const CudaDriver& driver, CUresult result,
+                          const char* call) {
+  if (result == CUDA_SUCCESS) return absl::OkStatus();
+  const char* text = nullptr;
+  if (driver.get_error_string(result, &text) != CUDA_SUCCESS) text = "unknown";
+  return absl::Status(result == CUDA_ERROR_OUT_OF_MEMORY
+                          ? absl::StatusCode::kResourceExhausted
+                          : absl::StatusCode::kUnavailable,
+                      absl::StrCat(call, ": ", text));
 }
 
 absl::Status CudaStatus(const CudaApi& api, cudaError_t result,

@@ -1,13 +1,14 @@
-// The functions of the CUDA runtime that ebbtide itself calls, found in the
-// library that PyTorch has loaded. Nothing of ours links CUDA: one binary runs
-// with and without a driver, and a second runtime in the process would not know
-// the first one's streams. Whoever needs them is given a pointer to the struct,
-// so that tests can put their own functions there.
+// The functions of the CUDA runtime and the driver that ebbtide itself calls,
+// found in the library that PyTorch has loaded. Nothing of ours links CUDA: one
+// binary runs with and without a driver, and a second runtime in the process
+// would not know the first one's streams. Whoever needs them is given a pointer
+// to the struct, so that tests can put their own functions there.
 //
 // Thread-safe where the runtime is. Not to be used in a child of fork.
 #ifndef EBBTIDE_ALLOCATOR_CUDA_API_H_
 #define EBBTIDE_ALLOCATOR_CUDA_API_H_
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <optional>
@@ -26,43 +27,51 @@ struct CudaRuntimeLibrary {
 };
 absl::StatusOr<CudaRuntimeLibrary> FindCudaRuntime();
 
-// Each member is the function of that name, as CUDA documents it.
+// Functions of the runtime, as CUDA documents them, by the name of the member.
+// AGAIN: its failure says that nothing has happened, and has no answer of its
+// own. Of the others, PyTorch's cache is emptied where there is no memory, and
+// what could not be given back may be gone.
+#define EBBTIDE_CUDA_FUNCTIONS(ONCE, AGAIN)                        \
+  ONCE(peek_at_last_error, cudaPeekAtLastError)                    \
+  ONCE(get_last_error, cudaGetLastError)                           \
+  ONCE(get_error_name, cudaGetErrorName)                           \
+  ONCE(get_error_string, cudaGetErrorString)                       \
+  AGAIN(get_device, cudaGetDevice)                                 \
+  AGAIN(set_device, cudaSetDevice)                                 \
+  AGAIN(device_get_attribute, cudaDeviceGetAttribute)              \
+  ONCE(free, cudaFree)                                             \
+  AGAIN(mem_get_info, cudaMemGetInfo)                              \
+  AGAIN(host_register, cudaHostRegister)                           \
+  ONCE(host_unregister, cudaHostUnregister)                        \
+  AGAIN(stream_create_with_priority, cudaStreamCreateWithPriority) \
+  ONCE(stream_destroy, cudaStreamDestroy)                          \
+  AGAIN(stream_wait_event, cudaStreamWaitEvent)                    \
+  AGAIN(stream_synchronize, cudaStreamSynchronize)                 \
+  AGAIN(stream_is_capturing, cudaStreamIsCapturing)                \
+  AGAIN(thread_exchange_stream_capture_mode,                       \
+        cudaThreadExchangeStreamCaptureMode)                       \
+  AGAIN(event_create_with_flags, cudaEventCreateWithFlags)         \
+  ONCE(event_destroy, cudaEventDestroy)                            \
+  AGAIN(event_record, cudaEventRecord)                             \
+  AGAIN(event_query, cudaEventQuery)                               \
+  AGAIN(event_synchronize, cudaEventSynchronize)                   \
+  AGAIN(event_elapsed_time, cudaEventElapsedTime)                  \
+  ONCE(memcpy_peer_async, cudaMemcpyPeerAsync)                     \
+  AGAIN(memset_async, cudaMemsetAsync)
+
 struct CudaApi {
   // Those of FindCudaRuntime, valid for ever. FailedPrecondition as that, or if
-  // a function is missing in it. A call that fails is made once more: what
-  // passes by itself costs the program nothing.
+  // a function is missing in it. A call that fails is made once more, where
+  // that can help: what passes by itself costs the program nothing.
   static absl::StatusOr<const CudaApi*> Loaded();
 
-  decltype(&cudaPeekAtLastError) peek_at_last_error;
-  decltype(&cudaGetLastError) get_last_error;
-  decltype(&cudaGetErrorName) get_error_name;
-  decltype(&cudaGetErrorString) get_error_string;
-  decltype(&cudaGetDevice) get_device;
-  decltype(&cudaSetDevice) set_device;
-  decltype(&cudaDeviceGetAttribute) device_get_attribute;
-  // Spelled, like memcpy_async, because CUDA overloads it for C++.
+#define EBBTIDE_MEMBER(member, function) decltype(&(function)) member;
+  EBBTIDE_CUDA_FUNCTIONS(EBBTIDE_MEMBER, EBBTIDE_MEMBER)
+#undef EBBTIDE_MEMBER
+  // Spelled, because CUDA overloads them for C++.
   cudaError_t (*malloc)(void** block, size_t size);
-  decltype(&cudaFree) free;
-  decltype(&cudaMemGetInfo) mem_get_info;
-  decltype(&cudaHostRegister) host_register;
-  decltype(&cudaHostUnregister) host_unregister;
-  decltype(&cudaStreamCreateWithPriority) stream_create_with_priority;
-  decltype(&cudaStreamDestroy) stream_destroy;
-  decltype(&cudaStreamWaitEvent) stream_wait_event;
-  decltype(&cudaStreamSynchronize) stream_synchronize;
-  decltype(&cudaStreamIsCapturing) stream_is_capturing;
-  decltype(&cudaThreadExchangeStreamCaptureMode)
-      thread_exchange_stream_capture_mode;
-  decltype(&cudaEventCreateWithFlags) event_create_with_flags;
-  decltype(&cudaEventDestroy) event_destroy;
-  decltype(&cudaEventRecord) event_record;
-  decltype(&cudaEventQuery) event_query;
-  decltype(&cudaEventSynchronize) event_synchronize;
-  decltype(&cudaEventElapsedTime) event_elapsed_time;
   cudaError_t (*memcpy_async)(void* to, const void* from, size_t size,
                               cudaMemcpyKind kind, cudaStream_t stream);
-  decltype(&cudaMemcpyPeerAsync) memcpy_peer_async;
-  decltype(&cudaMemsetAsync) memset_async;
 };
 
 // What `call`, made just now on this thread, returned. An error is taken back
@@ -74,6 +83,33 @@ struct CudaApi {
 // Unavailable for everything else.
 absl::Status CudaStatus(const CudaApi& api, cudaError_t result,
                         const char* call);
+
+// Functions of the driver that map physical memory to addresses, by the name of
+// the member.
+#define EBBTIDE_DRIVER_FUNCTIONS(ONCE, AGAIN)                         \
+  ONCE(device_get_attribute, cuDeviceGetAttribute)                    \
+  ONCE(get_error_string, cuGetErrorString)                            \
+  ONCE(mem_get_allocation_granularity, cuMemGetAllocationGranularity) \
+  ONCE(mem_address_reserve, cuMemAddressReserve)                      \
+  AGAIN(mem_create, cuMemCreate)                                      \
+  AGAIN(mem_release, cuMemRelease)                                    \
+  AGAIN(mem_map, cuMemMap)                                            \
+  AGAIN(mem_unmap, cuMemUnmap)                                        \
+  AGAIN(mem_set_access, cuMemSetAccess)
+
+struct CudaDriver {
+  // As CudaApi's, found through the runtime.
+  static absl::StatusOr<const CudaDriver*> Loaded();
+
+#define EBBTIDE_MEMBER(member, function) decltype(&(function)) member;
+  EBBTIDE_DRIVER_FUNCTIONS(EBBTIDE_MEMBER, EBBTIDE_MEMBER)
+#undef EBBTIDE_MEMBER
+};
+
+// The result of `call`, made just now. ResourceExhausted for memory,
+// Unavailable for every other error.
+absl::Status DriverStatus(const CudaDriver& driver, CUresult result,
+                          const char* call);
 
 // For as long as it lives, calls of this thread go to `device`.
 //

@@ -66,11 +66,10 @@ class OnMiss final : public c10::FreeMemoryCallback {
 std::atomic<void (*)(void* block)> free_observer = nullptr;
 void DeleteObserved(void* block);
 
-class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
+class BudgetedCudaAllocator final : public ArenaCudaAllocator {
  public:
-  explicit BudgetedCudaAllocator(ArenaCudaAllocator* inner)
-      : ForwardingCudaAllocator(inner),
-        arenas_(*inner),
+  BudgetedCudaAllocator(native::CUDAAllocator* inner, StepArena::NameOp name_op)
+      : ArenaCudaAllocator(inner, name_op),
         sees_blocks_(inner->name() == "native") {
     if (!inner->initialized() || !sees_blocks_) return;
     const auto snapshot = inner->snapshot({0, 0}, /*include_traces=*/false);
@@ -78,12 +77,11 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   }
 
   bool sees_blocks() const { return sees_blocks_; }
-  ArenaCudaAllocator& arenas() { return arenas_; }
 
   c10::DataPtr allocate(size_t size) override {
     const DeviceIndex device = SettledDevice();
     c10::DataPtr data;
-    if (DeviceArena* const arena = arenas_.ArenaFor(device, size)) {
+    if (DeviceArena* const arena = ArenaFor(device, size)) {
       data = AllocateInArena(arena, size);
     }
     if (!data) {
@@ -108,7 +106,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   bool OnSegment() {
     CudaBudget& state = CudaBudgets()[request.device];
     const Bytes segment = SegmentFor(request.size);
-    DeviceArena* const arena = arenas_.ArenaOf(request.device);
+    DeviceArena* const arena = ArenaOf(request.device);
     bool relieved = false;
     for (;;) {
       const Bytes over = BooksOf(request.device).reserved() + segment -
@@ -128,16 +126,16 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
       }
       relieved = true;
     }
-    SetNativeFraction(request.device, &arenas_);
+    SetNativeFraction(request.device, this);
     return relieved;
   }
 
   // The native one leaves alone what has another deleter than its own.
-  using ForwardingCudaAllocator::recordStream;
+  using ArenaCudaAllocator::recordStream;
   void recordStream(const c10::DataPtr& data,
                     c10::cuda::CUDAStream stream) override {
     if (data.get_deleter() != &DeleteObserved) {
-      return inner().recordStream(data, stream);
+      return ArenaCudaAllocator::recordStream(data, stream);
     }
     KeepFor(data.get(), stream);
   }
@@ -145,7 +143,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   // As recordStream, of a block of whatever deleter.
   void KeepFor(void* block, c10::cuda::CUDAStream stream) {
     c10::DataPtr native(block, block, raw_deleter(), stream.device());
-    inner().recordStream(native, stream);
+    ArenaCudaAllocator::recordStream(native, stream);
     native.release_context();
   }
 
@@ -167,7 +165,7 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
   DeviceIndex SettledDevice() {
     const DeviceIndex device = c10::cuda::current_device();
     if (!CudaBudgets()[device].is_settled) {
-      CarryOutBudget(device, policy, &arenas_);
+      CarryOutBudget(device, policy, this);
     }
     return device;
   }
@@ -177,14 +175,14 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     const DeviceIndex device = arena->device();
     const Bytes rounded = RoundUp(size);
     for (;;) {
-      c10::DataPtr data = arenas_.Allocate(arena, size, /*is_last=*/false);
+      c10::DataPtr data = Allocate(arena, size, /*is_last=*/false);
       if (data || !arena->Serves(c10::cuda::getCurrentCUDAStream(device))) {
         return data;
       }
-      if (GiveBackNative(device, &arenas_)) continue;
+      if (GiveBackNative(device, this)) continue;
       if (!Relieve(device, rounded, Shortage::kForeseen)) break;
     }
-    return arenas_.Allocate(arena, size, /*is_last=*/true);
+    return Allocate(arena, size, /*is_last=*/true);
   }
 
   // `take` asks the native allocator, which throws where it fails.
@@ -220,8 +218,8 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
     std::string report;
     if (policy.explain != nullptr) report = policy.explain(device, wanted);
     std::string text = error.msg();
-    if (arenas_.ArenaOf(device) != nullptr) {
-      text = WithNumbers(text, arenas_.getDeviceStats(device),
+    if (ArenaOf(device) != nullptr) {
+      text = WithNumbers(text, getDeviceStats(device),
                          LimitOf(device, CudaBudgets()[device].total));
     }
     if (report.empty() && text == error.msg()) throw;
@@ -230,17 +228,10 @@ class BudgetedCudaAllocator final : public ForwardingCudaAllocator {
         error.backtrace());
   }
 
-  ArenaCudaAllocator& arenas_;
   const bool sees_blocks_;
 };
 
 std::atomic<BudgetedCudaAllocator*> ours = nullptr;
-
-// The arena of the device or the block, or nullptr.
-template <typename Place>
-DeviceArena* ArenaAt(Place place) {
-  return ours == nullptr ? nullptr : ours.load()->arenas().ArenaOf(place);
-}
 
 bool OnMiss::Execute() {
   if (request.device < 0) return false;
@@ -249,8 +240,8 @@ bool OnMiss::Execute() {
 
 // What a block has that nobody has asked to observe.
 c10::DeleterFnPtr DeleterOf(const void* block) {
-  return ours.load()->arenas().Owns(block) ? &ArenaCudaAllocator::Delete
-                                           : ours.load()->raw_deleter();
+  return ours.load()->Owns(block) ? &ArenaCudaAllocator::Delete
+                                  : ours.load()->raw_deleter();
 }
 
 void DeleteObserved(void* block) {
@@ -275,8 +266,7 @@ absl::Status CudaAllocator::Install(const Policy& chosen) {
   c10::FreeCudaMemoryCallbacksRegistry()->Register("ebbtide", [] {
     return std::unique_ptr<c10::FreeMemoryCallback>(new OnMiss);
   });
-  ours =
-      new BudgetedCudaAllocator(new ArenaCudaAllocator(inner, chosen.name_op));
+  ours = new BudgetedCudaAllocator(inner, chosen.name_op);
   native::allocator.store(ours);
   // Tensors ask the registered one, everybody else the pointer.
   c10::SetAllocator(c10::DeviceType::CUDA, ours, /*priority=*/255);
@@ -284,36 +274,16 @@ absl::Status CudaAllocator::Install(const Policy& chosen) {
 }
 
 bool CudaAllocator::BeginStep(DeviceIndex device, int64_t plan) {
-  DeviceArena* const arena = ArenaAt(device);
+  DeviceArena* const arena = ArenaOf(device);
   return arena != nullptr && arena->BeginStep(plan);
 }
 
-void CudaAllocator::EndPlan(DeviceIndex device) {
-  if (DeviceArena* const arena = ArenaAt(device)) arena->EndPlan();
+DeviceArena* CudaAllocator::ArenaOf(DeviceIndex device) {
+  return ours == nullptr ? nullptr : ours.load()->ArenaOf(device);
 }
 
-std::optional<StepArena::Facts> CudaAllocator::ArenaOf(DeviceIndex device) {
-  const DeviceArena* const arena = ArenaAt(device);
-  if (arena == nullptr) return std::nullopt;
-  return arena->facts();
-}
-
-std::optional<Bytes> CudaAllocator::WasteBeside(DeviceIndex device) {
-  const DeviceArena* const arena = ArenaAt(device);
-  if (arena == nullptr) return std::nullopt;
-  const auto [reserved, alive] = arena->FindBeside();
-  return std::max(reserved - alive, Bytes{}) + arena->page() +
-         Bytes{Count(BudgetOf(device)) % Count(arena->page())};
-}
-
-bool CudaAllocator::KeepUntil(const void* block,
-                              std::shared_ptr<const CudaEvent> end) {
-  DeviceArena* const arena = ArenaAt(block);
-  return arena != nullptr && arena->KeepUntil(block, std::move(end));
-}
-
-bool CudaAllocator::HasArena(DeviceIndex device) {
-  return ArenaAt(device) != nullptr;
+DeviceArena* CudaAllocator::ArenaOf(const void* block) {
+  return ours == nullptr ? nullptr : ours.load()->ArenaOf(block);
 }
 
 bool CudaAllocator::IsInPlace() {
@@ -360,7 +330,7 @@ void CudaAllocator::ObserveFree(c10::DataPtr* data) {
 }
 
 bool CudaAllocator::HasOpenPool() {
-  return ours != nullptr && ours.load()->arenas().HasOpenPool();
+  return ours != nullptr && ours.load()->HasOpenPool();
 }
 
 DeviceBooks& CudaAllocator::Books(DeviceIndex device) {
@@ -370,7 +340,7 @@ DeviceBooks& CudaAllocator::Books(DeviceIndex device) {
 bool CudaAllocator::FindsRoom(DeviceIndex device, Bytes size) {
   const auto bytes = static_cast<size_t>(Count(size));
   DeviceArena* const arena =
-      ours == nullptr ? nullptr : ours.load()->arenas().ArenaFor(device, bytes);
+      ours == nullptr ? nullptr : ours.load()->ArenaFor(device, bytes);
   if (arena == nullptr) {
     return !BooksOf(device).ledger().WouldExceed(RoundUp(bytes));
   }

@@ -25,18 +25,17 @@
 #include <c10/core/Device.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "allocator/arena/step_arena.h"
-#include "allocator/cuda_events.h"
 #include "allocator/device_books.h"
 #include "allocator/shortage.h"
 #include "planner/units.h"
 
 namespace ebbtide {
+
+class DeviceArena;
 
 class CudaAllocator {
  public:
@@ -78,22 +77,10 @@ class CudaAllocator {
   // is not 0, planned addresses may take over (allocator/arena/step_arena.h).
   // True where they may come to, and have not yet. One thread at a time.
   static bool BeginStep(c10::DeviceIndex device, int64_t plan);
-  static void EndPlan(c10::DeviceIndex device);
-  // nullopt where the device has no arena.
-  static std::optional<StepArena::Facts> ArenaOf(c10::DeviceIndex device);
+  // nullptr where the device has no arena, or the block is of none.
+  static DeviceArena* ArenaOf(c10::DeviceIndex device);
+  static DeviceArena* ArenaOf(const void* block);
 
-  // Bytes of the budget beside planned addresses that nothing alive uses and no
-  // other request can have: what is below a page, parts of pages, and a page
-  // that the planned addresses end in. nullopt as above.
-  static std::optional<Bytes> WasteBeside(c10::DeviceIndex device);
-
-  static bool HasArena(c10::DeviceIndex device);
-
-  // Once the block is free, its memory is used again only behind the event,
-  // which has been recorded. False, and nothing is done, for a block that is
-  // not of an arena.
-  static bool KeepUntil(const void* block,
-                        std::shared_ptr<const CudaEvent> end);
   // Whether ours is still the one that PyTorch asks.
   static bool IsInPlace();
 

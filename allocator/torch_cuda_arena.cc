@@ -10,8 +10,6 @@
 #include <mutex>
 #include <utility>
 
-#include "allocator/cuda/device_pages.h"
-#include "allocator/cuda/driver.h"
 #include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_books.h"
 
@@ -60,7 +58,9 @@ void ArenaCudaAllocator::Attach() {
              reinterpret_cast<const void*>(entry.addr_), entry.size_,
              entry.mempool_);
         DeviceArena* const arena = ArenaOf(entry.device_);
-        if (arena != nullptr) arena->OnNative(entry);
+        if (arena == nullptr) return;
+        arena->stats().OnTrace(entry.action_, entry.size_,
+                               /*is_of_arena=*/false);
       });
 }
 
@@ -72,17 +72,16 @@ absl::Status ArenaCudaAllocator::MakeArena(DeviceIndex device, Bytes total,
   if (!api.ok()) return api.status();
   const auto driver = CudaDriver::Loaded();
   if (!driver.ok()) return driver.status();
-  auto pages = DevicePages::Make(*driver, device, memory);
-  if (!pages.ok()) return pages.status();
   auto arena = DeviceArena::Make({.native = &inner(),
                                   .device = device,
                                   .api = *api,
+                                  .driver = *driver,
                                   .pools = &pools_,
                                   .history = &history_,
                                   .trackers = &trackers_,
                                   .name_op = name_op_,
-                                  .total = total},
-                                 *std::move(pages));
+                                  .total = total,
+                                  .memory = memory});
   if (!arena.ok()) return arena.status();
   arenas_[device] = arena->release();
   count_ = std::max<int>(count_, device + 1);
@@ -205,17 +204,18 @@ c10::CachingDeviceAllocator::DeviceStats ArenaCudaAllocator::getDeviceStats(
     DeviceIndex device) {
   auto stats = inner().getDeviceStats(device);
   DeviceArena* const arena = ArenaOf(device);
-  return arena == nullptr ? stats : arena->Joined(stats);
+  return arena == nullptr ? stats : arena->stats().Joined(stats);
 }
 
 void ArenaCudaAllocator::resetAccumulatedStats(DeviceIndex device) {
   inner().resetAccumulatedStats(device);
-  if (DeviceArena* const arena = ArenaOf(device)) arena->ResetAccumulated();
+  if (DeviceArena* const arena = ArenaOf(device))
+    arena->stats().ResetAccumulated();
 }
 
 void ArenaCudaAllocator::resetPeakStats(DeviceIndex device) {
   inner().resetPeakStats(device);
-  if (DeviceArena* const arena = ArenaOf(device)) arena->ResetPeaks();
+  if (DeviceArena* const arena = ArenaOf(device)) arena->stats().ResetPeaks();
 }
 
 void ArenaCudaAllocator::beginAllocateToPool(

@@ -31,7 +31,7 @@
 
 namespace ebbtide {
 
-class ArenaCudaAllocator final : public ForwardingCudaAllocator {
+class ArenaCudaAllocator : public ForwardingCudaAllocator {
  public:
   // `inner`: the native one; both live for ever. There is one of these.
   ArenaCudaAllocator(native::CUDAAllocator* inner, StepArena::NameOp name_op);

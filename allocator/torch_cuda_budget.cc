@@ -104,7 +104,8 @@ void SetNativeFraction(DeviceIndex device, ArenaCudaAllocator* allocator) {
   }
   if (fraction >= 1 && !state.has_fraction) return;
   state.has_fraction = true;
-  allocator->setMemoryFraction(std::min(fraction, 1.0), device);
+  allocator->native_allocator().setMemoryFraction(std::min(fraction, 1.0),
+                                                  device);
 }
 
 bool GiveBackNative(DeviceIndex device, ArenaCudaAllocator* allocator) {

@@ -41,17 +41,19 @@ PageArena::By WhoAsks() {
 
 }  // namespace
 
-DeviceArena::DeviceArena(const Parts& parts, DevicePages pages)
-    : parts_(parts),
-      device_pages_(std::move(pages)),
+DeviceArena::DeviceArena(const Parts& parts, Bytes page)
+    : DevicePages(parts.api, parts.driver, parts.device, page),
+      parts_(parts),
       events_(CudaEvents::Create(parts.api, parts.device)),
       arena_(&pages_, parts.name_op) {
   stats_.Begin(parts.native->getDeviceStats(parts.device));
 }
 
 absl::StatusOr<std::unique_ptr<DeviceArena>> DeviceArena::Make(
-    const Parts& parts, DevicePages pages) {
-  std::unique_ptr<DeviceArena> arena(new DeviceArena(parts, std::move(pages)));
+    const Parts& parts) {
+  const auto page = PageFor(*parts.driver, parts.device, parts.memory);
+  if (!page.ok()) return page.status();
+  std::unique_ptr<DeviceArena> arena(new DeviceArena(parts, *page));
   const absl::Status reserved =
       arena->pages_.Reserve(Bytes{kAddresses * Count(parts.total)});
   if (!reserved.ok()) return reserved;
@@ -75,6 +77,12 @@ DeviceArena::Beside DeviceArena::FindBeside() const {
   const DeviceBooks& books = BooksOf(parts_.device);
   return {.reserved = books.reserved() - facts.planned - facts.free,
           .alive = books.ledger().live() - facts.planned_alive};
+}
+
+Bytes DeviceArena::WasteBeside(Bytes budget) const {
+  const auto [reserved, alive] = FindBeside();
+  return std::max(reserved - alive, Bytes{}) + page() +
+         Bytes{Count(budget) % Count(page())};
 }
 
 StepArena::Facts DeviceArena::facts() const {
@@ -186,19 +194,15 @@ void DeviceArena::GiveBackFree(bool of_plan) {
 
 void DeviceArena::AllowPeer(c10::DeviceIndex device) {
   pages_.WithMapped([&](const std::vector<PageArena::Range>& ranges) {
-    device_pages_.AddPeer(device);
+    AddPeer(device);
     for (const PageArena::Range& range : ranges) {
       const absl::Status allowed =
-          device_pages_.Allow(range.begin, Bytes{range.end - range.begin});
+          Allow(range.begin, Bytes{range.end - range.begin});
       TORCH_CHECK(allowed.ok(), "ebbtide: device ", static_cast<int>(device),
                   " cannot use the memory of ", static_cast<int>(parts_.device),
                   ": ", allowed.message());
     }
   });
-}
-
-absl::StatusOr<char*> DeviceArena::Reserve(Bytes size) {
-  return device_pages_.Reserve(size);
 }
 
 int64_t DeviceArena::Room() const {
@@ -207,41 +211,12 @@ int64_t DeviceArena::Room() const {
   return std::max<int64_t>(0, Count(room) / Count(page()));
 }
 
-absl::StatusOr<uint64_t> DeviceArena::Create() {
-  const CudaScope scope(*parts_.api);
-  return device_pages_.Create();
+void DeviceArena::OnMapped(char* begin, Bytes size) {
+  Tell(TraceEntry::SEGMENT_MAP, begin, Count(size), nullptr, nullptr);
 }
 
-void DeviceArena::Release(uint64_t page) {
-  const CudaScope scope(*parts_.api);
-  device_pages_.Release(page);
-}
-
-absl::Status DeviceArena::Map(char* at, absl::Span<const uint64_t> pages) {
-  const CudaScope scope(*parts_.api);
-  const absl::Status mapped = device_pages_.Map(at, pages);
-  if (!mapped.ok()) return mapped;
-  const auto count = static_cast<int64_t>(pages.size());
-  Tell(TraceEntry::SEGMENT_MAP, at, count * Count(page()), nullptr, nullptr);
-  return mapped;
-}
-
-absl::Status DeviceArena::Unmap(char* at, int64_t count) {
-  const CudaScope scope(*parts_.api);
-  const absl::Status unmapped = device_pages_.Unmap(at, count);
-  if (!unmapped.ok()) return unmapped;
-  Tell(TraceEntry::SEGMENT_UNMAP, at, count * Count(page()), nullptr, nullptr);
-  return unmapped;
-}
-
-absl::Status DeviceArena::MapAgain(char* at, absl::Span<const uint64_t> pages) {
-  const CudaScope scope(*parts_.api);
-  return device_pages_.Map(at, pages);
-}
-
-absl::Status DeviceArena::UnmapAlias(char* at, int64_t count) {
-  const CudaScope scope(*parts_.api);
-  return device_pages_.Unmap(at, count);
+void DeviceArena::OnUnmapped(char* begin, Bytes size) {
+  Tell(TraceEntry::SEGMENT_UNMAP, begin, Count(size), nullptr, nullptr);
 }
 
 absl::StatusOr<CudaEvent> DeviceArena::EndOf(cudaStream_t stream) {

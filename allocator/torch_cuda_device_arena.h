@@ -39,7 +39,7 @@
 
 namespace ebbtide {
 
-class DeviceArena final : PageSystem, StreamOrder {
+class DeviceArena final : DevicePages, StreamOrder {
  public:
   using SegmentInfo = c10::CachingDeviceAllocator::SegmentInfo;
   using TraceEntry = c10::CachingDeviceAllocator::TraceEntry;
@@ -49,26 +49,23 @@ class DeviceArena final : PageSystem, StreamOrder {
     native::CUDAAllocator* native;
     c10::DeviceIndex device;
     const CudaApi* api;
+    const CudaDriver* driver;
     // Private pools that requests may go to.
     const std::atomic<int>* pools;
     ArenaHistory* history;
     const std::atomic<const Trackers*>* trackers;  // the program's, if any
     StepArena::NameOp name_op;
-    Bytes total;  // memory of the device
+    Bytes total;   // memory of the device
+    Bytes memory;  // for this process
   };
   // All parts outlive it. An error where the driver cannot map memory, or has
   // no addresses.
-  static absl::StatusOr<std::unique_ptr<DeviceArena>> Make(const Parts& parts,
-                                                           DevicePages pages);
+  static absl::StatusOr<std::unique_ptr<DeviceArena>> Make(const Parts& parts);
 
-  // `Beside` is the memory that the device has reserved beside the plan and
-  // free pages, and the part of it that is alive.
-  struct Beside {
-    Bytes reserved{};
-    Bytes alive{};
-  };
-  Beside FindBeside() const;
-  Bytes page() const override { return device_pages_.page(); }
+  // Bytes of `budget` beside planned addresses that nothing alive uses and no
+  // other request can have: what is below a page, parts of pages, and a page
+  // that the planned addresses end in.
+  Bytes WasteBeside(Bytes budget) const;
 
   // As StepArena's. True where a plan may come to be served, and none is yet.
   bool BeginStep(int64_t plan);
@@ -106,17 +103,7 @@ class DeviceArena final : PageSystem, StreamOrder {
   Bytes mapped() const { return pages_.mapped(); }
   StepArena::Facts facts() const;
 
-  // An entry of the native allocator's trace.
-  void OnNative(const TraceEntry& entry) {
-    stats_.OnTrace(entry.action_, entry.size_, /*is_of_arena=*/false);
-  }
-
-  // As PyTorch's functions, from what the native allocator answers.
-  ArenaStats::DeviceStats Joined(const ArenaStats::DeviceStats& native) const {
-    return stats_.Joined(native);
-  }
-  void ResetPeaks() { stats_.ResetPeaks(); }
-  void ResetAccumulated() { stats_.ResetAccumulated(); }
+  ArenaStats& stats() { return stats_; }
   void AddSegments(std::vector<SegmentInfo>* segments) const;
   ArenaHistory::Context ContextOf(const void* block) const;
 
@@ -131,16 +118,18 @@ class DeviceArena final : PageSystem, StreamOrder {
     ArenaHistory::Context context;
   };
 
-  DeviceArena(const Parts& parts, DevicePages pages);
+  // The memory that the device has reserved beside the plan and free pages, and
+  // the part of it that is alive.
+  struct Beside {
+    Bytes reserved{};
+    Bytes alive{};
+  };
 
-  absl::StatusOr<char*> Reserve(Bytes size) override;
+  DeviceArena(const Parts& parts, Bytes page);
+
   int64_t Room() const override;
-  absl::StatusOr<uint64_t> Create() override;
-  void Release(uint64_t page) override;
-  absl::Status Map(char* at, absl::Span<const uint64_t> pages) override;
-  absl::Status Unmap(char* at, int64_t count) override;
-  absl::Status MapAgain(char* at, absl::Span<const uint64_t> pages) override;
-  absl::Status UnmapAlias(char* at, int64_t count) override;
+  void OnMapped(char* begin, Bytes size) override;
+  void OnUnmapped(char* begin, Bytes size) override;
 
   int streams() const override { return stream_count_; }
   absl::StatusOr<StreamMark> Mark(int stream) override;
@@ -148,6 +137,7 @@ class DeviceArena final : PageSystem, StreamOrder {
   bool IsOver(const StreamMark& mark) override;
   absl::Status Wait(const StreamMark& mark) override;
 
+  Beside FindBeside() const;
   void Tell(TraceEntry::Action action, const void* block, size_t size,
             cudaStream_t stream, const ArenaHistory::Context& context);
   std::optional<int> NumberOf(c10::cuda::CUDAStream stream);
@@ -156,14 +146,12 @@ class DeviceArena final : PageSystem, StreamOrder {
   bool WaitFor(cudaStream_t stream);
 
   const Parts parts_;
-  DevicePages device_pages_;  // under the lock of the page arena, which calls
   const std::shared_ptr<CudaEvents> events_;
 
   // By number; more streams are not served.
   static constexpr int kMostStreams = 32;
   std::array<std::atomic<cudaStream_t>, kMostStreams> streams_{};
   std::atomic<int> stream_count_ = 0;
-  std::array<StreamMark, kMostStreams> behind_;  // what each waits for last
   std::mutex streams_mutex_;
 
   ArenaStats stats_;

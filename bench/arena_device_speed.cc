@@ -20,6 +20,7 @@
 #include <string>
 
 #include "allocator/torch_cuda_allocator.h"
+#include "allocator/torch_cuda_device_arena.h"
 #include "bench/arena_steps.h"
 #include "tests/cudasim/control.h"
 
@@ -27,6 +28,7 @@ namespace ebbtide {
 namespace {
 
 constexpr int kStepsBefore = 12;  // a plan serves after fewer
+constexpr c10::DeviceIndex kDevice = 0;
 constexpr Bytes kBudget{512 << 20};
 
 struct DeviceCalls {
@@ -35,7 +37,7 @@ struct DeviceCalls {
 
   void BeginStep() const {
     if (mode != "native") {
-      CudaAllocator::BeginStep(0, /*plan=*/mode == "planned" ? 1 : 0);
+      CudaAllocator::BeginStep(kDevice, /*plan=*/mode == "planned" ? 1 : 0);
     }
   }
   c10::DataPtr Allocate(int64_t size) const { return allocator.allocate(size); }
@@ -69,15 +71,15 @@ void Count(const Step& step, const DeviceCalls& calls, int batches) {
 }
 
 int64_t Planned() {
-  const auto facts = CudaAllocator::ArenaOf(0);
-  return facts ? facts->pages.counts.planned : 0;
+  const DeviceArena* const arena = CudaAllocator::ArenaOf(kDevice);
+  return arena == nullptr ? 0 : arena->facts().pages.counts.planned;
 }
 
 int Run(const std::string& mode, int batches, bool is_counted) {
   at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
   if (mode != "native") {
     if (!CudaAllocator::Install({}).ok()) return 1;
-    CudaAllocator::SetBudget(0, kBudget);
+    CudaAllocator::SetBudget(kDevice, kBudget);
   }
   const DeviceCalls calls{*c10::GetAllocator(c10::DeviceType::CUDA), mode};
   const Step step = RandomStep();

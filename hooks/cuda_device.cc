@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "allocator/torch_cuda_allocator.h"
 #include "allocator/torch_cuda_books.h"
+#include "allocator/torch_cuda_device_arena.h"
 #include "allocator/torch_cuda_fill.h"
 #include "hooks/cuda_error.h"
 #include "hooks/cuda_tier.h"
@@ -99,26 +100,33 @@ int CudaDevice::CurrentIndex() const {
   return Insist([] { return c10::cuda::current_device(); });
 }
 
+DeviceArena* CudaDevice::ArenaOf(int index) {
+  return IsUsed() ? CudaAllocator::ArenaOf(static_cast<c10::DeviceIndex>(index))
+                  : nullptr;
+}
+
 bool CudaDevice::BeginStep(int index, int64_t plan) {
-  return IsUsed() &&
-         CudaAllocator::BeginStep(static_cast<c10::DeviceIndex>(index), plan);
+  DeviceArena* const arena = ArenaOf(index);
+  return arena != nullptr && arena->BeginStep(plan);
 }
 
 void CudaDevice::EndPlan(int index) {
-  if (IsUsed()) CudaAllocator::EndPlan(static_cast<c10::DeviceIndex>(index));
+  if (DeviceArena* const arena = ArenaOf(index)) arena->EndPlan();
 }
 
 std::optional<Bytes> CudaDevice::WasteBeside(int index) const {
-  if (!IsUsed()) return std::nullopt;
-  return CudaAllocator::WasteBeside(static_cast<c10::DeviceIndex>(index));
+  const DeviceArena* const arena = ArenaOf(index);
+  if (arena == nullptr) return std::nullopt;
+  const auto device = static_cast<c10::DeviceIndex>(index);
+  return arena->WasteBeside(CudaAllocator::BudgetOf(device));
 }
 
 std::optional<Bytes> CudaDevice::ReservedAsPlanned(int index) const {
-  if (!IsUsed()) return std::nullopt;
-  const auto facts =
-      CudaAllocator::ArenaOf(static_cast<c10::DeviceIndex>(index));
-  if (!facts || facts->state != StepArena::State::kServing) return std::nullopt;
-  return std::max(facts->pages.planned, facts->height) + facts->beside;
+  const DeviceArena* const arena = ArenaOf(index);
+  if (arena == nullptr) return std::nullopt;
+  const StepArena::Facts facts = arena->facts();
+  if (facts.state != StepArena::State::kServing) return std::nullopt;
+  return std::max(facts.pages.planned, facts.height) + facts.beside;
 }
 
 Device::Room CudaDevice::RoomOf(int index) const {

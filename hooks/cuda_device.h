@@ -19,6 +19,8 @@
 
 namespace ebbtide {
 
+class DeviceArena;
+
 class CudaDevice final : public Device {
  public:
   // CudaAllocator has to be in place.
@@ -82,6 +84,8 @@ class CudaDevice final : public Device {
  private:
   // The program has made tensors there: contexts exist.
   static bool IsUsed();
+  // nullptr where the device is not used yet, or has no arena.
+  static DeviceArena* ArenaOf(int index);
   void Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
             const c10::Stream& stream);
 

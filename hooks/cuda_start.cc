@@ -17,6 +17,7 @@
 #include "absl/strings/str_join.h"
 #include "allocator/torch_cuda_allocator.h"
 #include "allocator/torch_cuda_books.h"
+#include "allocator/torch_cuda_device_arena.h"
 #include "hooks/cuda_device.h"
 #include "hooks/recorder.h"
 #include "hooks/runtime.h"
@@ -137,25 +138,26 @@ std::map<std::string, ArenaReport::Mismatches> MismatchesByOp(
 }
 
 std::optional<ArenaReport> ReportArena(DeviceIndex device) {
-  const auto facts = CudaAllocator::ArenaOf(device);
-  if (!facts) return std::nullopt;
-  const ArenaCounts& counts = facts->pages.counts;
+  const DeviceArena* const arena = CudaAllocator::ArenaOf(device);
+  if (arena == nullptr) return std::nullopt;
+  const StepArena::Facts facts = arena->facts();
+  const ArenaCounts& counts = facts.pages.counts;
   return ArenaReport{
-      .state = NameOf(facts->state),
-      .reason = facts->reason,
-      .height = facts->height,
-      .bound = facts->bound,
-      .size = facts->pages.planned,
-      .moves = facts->pages.moves,
-      .beside = facts->beside,
-      .beside_alive = facts->beside_alive,
-      .retreats = facts->retreats,
+      .state = NameOf(facts.state),
+      .reason = facts.reason,
+      .height = facts.height,
+      .bound = facts.bound,
+      .size = facts.pages.planned,
+      .moves = facts.pages.moves,
+      .beside = facts.beside,
+      .beside_alive = facts.beside_alive,
+      .retreats = facts.retreats,
       .planned = counts.planned,
       .planned_bytes = Bytes{counts.planned_bytes},
-      .elsewhere = facts->pages.elsewhere,
-      .elsewhere_bytes = Bytes{facts->pages.elsewhere_bytes},
+      .elsewhere = facts.pages.elsewhere,
+      .elsewhere_bytes = Bytes{facts.pages.elsewhere_bytes},
       .mismatches = counts.unexpected + counts.occupied + counts.skipped,
-      .mismatches_by_op = MismatchesByOp(*facts)};
+      .mismatches_by_op = MismatchesByOp(facts)};
 }
 
 // The largest that are alive, and who made them.
@@ -202,8 +204,8 @@ std::string Explain(DeviceIndex device, Bytes wanted) {
   if (CudaAllocator::SeesBlocks()) {
     const Bytes reserved = books.reserved();
     const Bytes live = books.ledger().live();
-    const auto arena = CudaAllocator::ArenaOf(device);
-    const Bytes free = arena ? arena->pages.free : Bytes{0};
+    const DeviceArena* const arena = CudaAllocator::ArenaOf(device);
+    const Bytes free = arena == nullptr ? Bytes{0} : arena->facts().pages.free;
     absl::StrAppend(&text, "\nebbtide: alive: ", FormatSize(live), " (",
                     LiveByKind(books.ledger()), "); ",
                     FormatSize(reserved - live), " more are reserved, ",

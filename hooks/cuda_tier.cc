@@ -8,6 +8,7 @@
 #include "allocator/allocation_kind.h"
 #include "allocator/host_limit.h"
 #include "allocator/torch_cuda_allocator.h"
+#include "allocator/torch_cuda_device_arena.h"
 #include "hooks/cuda_error.h"
 #include "hooks/device.h"
 #include "hooks/insist.h"
@@ -172,7 +173,8 @@ absl::Status CudaTier::FinishWrite(SpillSlot* finished) {
   const absl::Status failure = slot->out_->Failure();
   if (!failure.ok() || slot->out_->was_seen_done()) return failure;
   const std::shared_ptr<const CudaEvent> end(slot->out_, &slot->out_->done());
-  if (CudaAllocator::KeepUntil(slot->on_device_, end)) {
+  DeviceArena* const arena = CudaAllocator::ArenaOf(slot->on_device_);
+  if (arena != nullptr && arena->KeepUntil(slot->on_device_, end)) {
     return absl::OkStatus();
   }
   const c10::DeviceGuard there = Enter(slot->device());
@@ -180,7 +182,8 @@ absl::Status CudaTier::FinishWrite(SpillSlot* finished) {
 }
 
 bool CudaTier::IsReusedBehindCopies(int device) const {
-  return CudaAllocator::HasArena(static_cast<c10::DeviceIndex>(device));
+  return CudaAllocator::ArenaOf(static_cast<c10::DeviceIndex>(device)) !=
+         nullptr;
 }
 
 absl::Status CudaTier::StartRead(SpillSlot* started) {

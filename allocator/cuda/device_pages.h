@@ -12,28 +12,34 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "allocator/cuda/driver.h"
+#include "allocator/arena/page_system.h"
+#include "allocator/cuda_api.h"
 #include "planner/units.h"
 
 namespace ebbtide {
 
-class DevicePages {
+class DevicePages : public PageSystem {
  public:
-  // A page is the smallest that the driver maps, or, where `memory` would be
-  // more than kMostPages of those, larger: calls take time per page.
-  // FailedPrecondition where the device cannot map memory. `driver` outlives
-  // this.
+  // The smallest page that the driver maps, or, where `memory` would be more
+  // than kMostPages of those, a larger one: calls take time per page.
+  // FailedPrecondition where the device cannot map memory.
   static constexpr int64_t kMostPages = 4096;
-  static absl::StatusOr<DevicePages> Make(const CudaDriver* driver, int device,
-                                          Bytes memory);
+  static absl::StatusOr<Bytes> PageFor(const CudaDriver& driver, int device,
+                                       Bytes memory);
 
-  // As the functions of PageSystem.
-  Bytes page() const { return page_; }
-  absl::StatusOr<char*> Reserve(Bytes size);
-  absl::StatusOr<uint64_t> Create();
-  void Release(uint64_t page);
-  absl::Status Map(char* at, absl::Span<const uint64_t> pages);
-  absl::Status Unmap(char* at, int64_t count);
+  // `api` and `driver` outlive this.
+  DevicePages(const CudaApi* api, const CudaDriver* driver, int device,
+              Bytes page)
+      : api_(*api), driver_(*driver), devices_({device}), page_(page) {}
+
+  Bytes page() const override { return page_; }
+  absl::StatusOr<char*> Reserve(Bytes size) override;
+  absl::StatusOr<uint64_t> Create() override;
+  void Release(uint64_t page) override;
+  absl::Status Map(char* at, absl::Span<const uint64_t> pages) override;
+  absl::Status Unmap(char* at, int64_t count) override;
+  absl::Status MapAgain(char* at, absl::Span<const uint64_t> pages) override;
+  absl::Status UnmapAlias(char* at, int64_t count) override;
 
   // The peer may use what is mapped from now on. What is mapped already has to
   // be named to Allow.
@@ -41,14 +47,16 @@ class DevicePages {
   // All devices may use the range.
   absl::Status Allow(char* begin, Bytes size);
 
- private:
-  DevicePages(const CudaDriver* driver, int device)
-      : driver_(driver), device_(device), devices_({device}) {}
+ protected:
+  // Pages have been mapped, or unmapped, that are so nowhere else.
+  virtual void OnMapped(char* begin, Bytes size) = 0;
+  virtual void OnUnmapped(char* begin, Bytes size) = 0;
 
-  const CudaDriver* driver_;
-  int device_;
-  std::vector<int> devices_;
-  Bytes page_{};
+ private:
+  const CudaApi& api_;
+  const CudaDriver& driver_;
+  std::vector<int> devices_;  // the first one's are the pages
+  const Bytes page_;
 };
 
 }  // namespace ebbtide

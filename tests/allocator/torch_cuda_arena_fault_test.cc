@@ -173,7 +173,7 @@ TEST_F(TorchCudaFaultTest, WithoutAddressesADeviceIsServedWithoutAnArena) {
     cudasim_fail(call, 0, /*times=*/1, kOutOfMemory);
     const c10::DataPtr served = Allocate(kMiB);
     EXPECT_NE(served.get(), nullptr);
-    EXPECT_FALSE(CudaAllocator::HasArena(kOther)) << call;
+    EXPECT_EQ(CudaAllocator::ArenaOf(kOther), nullptr) << call;
     EXPECT_EQ(Device().reservations, before);
   }
   CudaAllocator::SetBudget(kOther, kBudget);
@@ -181,12 +181,12 @@ TEST_F(TorchCudaFaultTest, WithoutAddressesADeviceIsServedWithoutAnArena) {
   {
     const c10::DataPtr served = Allocate(kMiB);
     native::recordStream(served, c10::cuda::getStreamFromPool(false, kOther));
-    EXPECT_TRUE(CudaAllocator::HasArena(kOther));
+    EXPECT_NE(CudaAllocator::ArenaOf(kOther), nullptr);
     EXPECT_EQ(Device().reservations, before + 1);
   }
   EXPECT_NE(Allocate(kMiB).get(), nullptr);
   native::emptyCache();
-  EXPECT_EQ(CudaAllocator::ArenaOf(kOther)->pages.mapped, Bytes{0});
+  EXPECT_EQ(CudaAllocator::ArenaOf(kOther)->mapped(), Bytes{0});
   EXPECT_EQ(CudaAllocator::Books(kOther).reserved(), Bytes{0});
   CudaAllocator::SetBudget(kOther, kNoBudget);
 }

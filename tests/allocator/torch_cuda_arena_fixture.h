@@ -52,7 +52,8 @@ class TorchCudaArenaTest : public testing::Test {
   }
 
   static StepArena::Facts Facts() {
-    return CudaAllocator::ArenaOf(kDevice).value_or(StepArena::Facts{});
+    const DeviceArena* const arena = CudaAllocator::ArenaOf(kDevice);
+    return arena == nullptr ? StepArena::Facts() : arena->facts();
   }
   static c10::DataPtr Allocate(int64_t size) {
     return c10::GetAllocator(c10::DeviceType::CUDA)->allocate(size);
