@@ -124,13 +124,13 @@ class PageArena {
   }
   Bytes mapped() const;
   Facts facts() const;
-  // Addresses that are mapped, in pieces that touch nothing else, ascending.
   struct Range {
     char* begin = nullptr;
     char* end = nullptr;
   };
+  // Addresses that are mapped, in pieces that touch nothing else, ascending.
   std::vector<Range> Mapped() const;
-  // Calls `visit` with those while the lock is held.
+  // Calls `visit` with them while the lock is held.
   template <typename Visit>
   void WithMapped(Visit visit) {
     const std::lock_guard lock(mutex_);

@@ -60,10 +60,6 @@ class StreamOrder {
   virtual absl::Status Wait(const StreamMark& mark) = 0;
 };
 
-// Work that is queued on the stream from now on runs behind all that is queued
-// on the others now.
-absl::Status RunBehindAll(StreamOrder* order, int stream);
-
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_ALLOCATOR_ARENA_PAGE_SYSTEM_H_

@@ -104,14 +104,7 @@ bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
   }
   // The streams that used the addresses of one that was not served are not
   // looked for.
-  if (!knows_all) {
-    const std::vector<StreamMark> outside = OutsideEnds();
-    return RunBehindAll(order_, slot.stream).ok() &&
-           std::all_of(outside.begin(), outside.end(),
-                       [&](const StreamMark& end) {
-                         return order_->RunBehind(end, slot.stream).ok();
-                       });
-  }
+  if (!knows_all) return RunsBehindAll(slot.stream);
   for (const int before : plan_.PrecedingOf(slot)) {
     if (turns_[before] == Turn::kNever) continue;
     const ArenaPlan::Slot& last = plan_.slots()[before];
@@ -124,6 +117,19 @@ bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
     if (is_own && !last.is_awaited) ForgetEnds(before);
   }
   return true;
+}
+
+bool PlannedArena::RunsBehindAll(int stream) {
+  std::vector<StreamMark> ends = OutsideEnds();
+  for (int other = 0; other < order_->streams(); ++other) {
+    if (other == stream) continue;
+    auto mark = order_->Mark(other);
+    if (!mark.ok()) return false;
+    ends.push_back(*std::move(mark));
+  }
+  return std::all_of(ends.begin(), ends.end(), [&](const StreamMark& end) {
+    return order_->RunBehind(end, stream).ok();
+  });
 }
 
 void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {

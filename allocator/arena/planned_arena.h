@@ -118,6 +118,7 @@ class PlannedArena {
   void MarkLate(int slot);
   bool MeetsLate(const ArenaPlan::Slot& slot) const;
   bool RunsBehindPreceding(const ArenaPlan::Slot& slot);
+  bool RunsBehindAll(int stream);
   void NoteEnd(int slot, absl::Span<const int> others);
   void ForgetEnds(int slot);
   void* Serve(int slot);

@@ -61,19 +61,15 @@ class StepTrace {
   absl::flat_hash_map<const void*, Place> alive_;
 };
 
-// Where the blocks of a step that repeats lie. Those that may live longer than
-// a step are unplaced; those that are alive when a step begins lie among the
-// others, at both ends of each step. Blocks of different streams are taken to
-// be over when the program has freed them: the next at their addresses is to
-// run behind (allocator/arena/planned_arena.h).
+// Where the blocks of a step that repeats lie (planner/place_step.h). Those of
+// different streams are taken to be over when the program has freed them: the
+// next at their addresses is to run behind (allocator/arena/planned_arena.h).
 struct StepLayout {
   ArenaPlan plan;
   Bytes bound{};  // the most that is alive at once of what is placed
 };
 
-// Slots are scattered over pages of so many bytes (planner/place_pages.h) where
-// that takes fewer of them; none is with 0. The errors of Place; Internal where
-// its placement is found to be wrong.
+// The errors of PlaceStep. With `page` 0 no slot is scattered.
 absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
                                   Bytes page = Bytes{0});
 
