@@ -14,6 +14,19 @@ namespace {
 // The interface that all functions of the driver have had since.
 constexpr unsigned kDriverVersion = 11030;
 
+struct CudaRuntimeLibrary {
+  void* handle;
+  const char* name;
+};
+absl::StatusOr<CudaRuntimeLibrary> FindCudaRuntime() {
+  for (const char* name : {"libcudart.so.13", "libcudart.so.12"}) {
+    void* const library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    if (library != nullptr) return CudaRuntimeLibrary{library, name};
+  }
+  return absl::FailedPreconditionError(
+      "no CUDA runtime is loaded (libcudart.so.13 or libcudart.so.12)");
+}
+
 // The functions themselves, once they have been found.
 template <typename Table>
 Table& Found() {
@@ -82,15 +95,6 @@ absl::StatusCode CodeOf(cudaError_t error) {
 }
 
 }  // namespace
-
-absl::StatusOr<CudaRuntimeLibrary> FindCudaRuntime() {
-  for (const char* name : {"libcudart.so.13", "libcudart.so.12"}) {
-    void* const library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
-    if (library != nullptr) return CudaRuntimeLibrary{library, name};
-  }
-  return absl::FailedPreconditionError(
-      "no CUDA runtime is loaded (libcudart.so.13 or libcudart.so.12)");
-}
 
 absl::StatusOr<const CudaApi*> CudaApi::Loaded() {
   static std::mutex mutex;

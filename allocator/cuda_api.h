@@ -18,15 +18,6 @@
 
 namespace ebbtide {
 
-// The CUDA runtime that is in the process: libcudart.so.13, or .so.12. It is
-// held for ever, so that who unloads it does not take its functions along.
-// FailedPrecondition if there is none, which may change when torch is loaded.
-struct CudaRuntimeLibrary {
-  void* handle;
-  const char* name;
-};
-absl::StatusOr<CudaRuntimeLibrary> FindCudaRuntime();
-
 // Functions of the runtime, as CUDA documents them, by the name of the member.
 // AGAIN: its failure says that nothing has happened, and has no answer of its
 // own. Of the others, PyTorch's cache is emptied where there is no memory, and
@@ -60,9 +51,12 @@ absl::StatusOr<CudaRuntimeLibrary> FindCudaRuntime();
   AGAIN(memset_async, cudaMemsetAsync)
 
 struct CudaApi {
-  // Those of FindCudaRuntime, valid for ever. FailedPrecondition as that, or if
-  // a function is missing in it. A call that fails is made once more, where
-  // that can help: what passes by itself costs the program nothing.
+  // Those of the CUDA runtime that is in the process, libcudart.so.13 or
+  // .so.12. It is held for ever, so that who unloads it does not take its
+  // functions along. FailedPrecondition if there is none, which may change when
+  // torch is loaded, or if a function is missing in it. A call that fails is
+  // made once more, where that can help: what passes by itself costs the
+  // program nothing.
   static absl::StatusOr<const CudaApi*> Loaded();
 
 #define EBBTIDE_MEMBER(member, function) decltype(&(function)) member;
