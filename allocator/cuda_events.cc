@@ -15,20 +15,8 @@ unsigned FlagsFor(CudaEvent::Use use) {
 
 }  // namespace
 
-CudaEvent& CudaEvent::operator=(CudaEvent&& other) noexcept {
-  if (this == &other) return *this;
-  GiveBack();
-  pool_ = std::move(other.pool_);
-  use_ = other.use_;
-  event_ = other.event_;
-  return *this;
-}
-
-CudaEvent::~CudaEvent() { GiveBack(); }
-
-void CudaEvent::GiveBack() {
+CudaEvent::~CudaEvent() {
   if (pool_ != nullptr) pool_->Give(use_, event_);
-  pool_.reset();
 }
 
 absl::Status CudaEvent::Record(cudaStream_t stream) const {

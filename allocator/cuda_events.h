@@ -31,7 +31,7 @@ class CudaEvent {
   enum class Use { kOrder, kTiming };
 
   CudaEvent(CudaEvent&& other) noexcept = default;
-  CudaEvent& operator=(CudaEvent&& other) noexcept;
+  CudaEvent& operator=(CudaEvent&& other) = delete;
   ~CudaEvent();
 
   cudaEvent_t get() const { return event_; }
@@ -55,7 +55,6 @@ class CudaEvent {
   friend class CudaEvents;
   CudaEvent(std::shared_ptr<CudaEvents> pool, Use use, cudaEvent_t event)
       : pool_(std::move(pool)), use_(use), event_(event) {}
-  void GiveBack();
 
   std::shared_ptr<CudaEvents> pool_;  // null: moved from
   Use use_;
