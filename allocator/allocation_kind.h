@@ -1,6 +1,9 @@
-// What large blocks that this thread allocates count as, on every device.
+// What large blocks that this thread allocates count as, and what its blocks
+// are filled with, on every device.
 #ifndef EBBTIDE_ALLOCATOR_ALLOCATION_KIND_H_
 #define EBBTIDE_ALLOCATOR_ALLOCATION_KIND_H_
+
+#include <cstdint>
 
 #include "profiler/kind.h"
 
@@ -21,6 +24,23 @@ class AllocationKind {
   [[gnu::tls_model("initial-exec")]] static inline thread_local Kind kind_ =
       Kind::kOther;
   Kind outer_;
+};
+
+// New blocks are filled with one byte until the end of its scope, to see who
+// reads bytes that nobody wrote.
+class AllocationFill {
+ public:
+  explicit AllocationFill(uint8_t byte) : outer_(byte_) { byte_ = byte; }
+  ~AllocationFill() { byte_ = outer_; }
+  AllocationFill(const AllocationFill&) = delete;
+  AllocationFill& operator=(const AllocationFill&) = delete;
+
+  // -1: they are not filled.
+  static int Current() { return byte_; }
+
+ private:
+  [[gnu::tls_model("initial-exec")]] static inline thread_local int byte_ = -1;
+  const int outer_;
 };
 
 }  // namespace ebbtide

@@ -8,16 +8,11 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace ebbtide {
 namespace {
-
-// The byte to fill with, or -1. Read at every allocation; see
-// hooks/thread_flag.h.
-[[gnu::tls_model("initial-exec")]] thread_local int fill_here = -1;
 
 void (*observe_free)(void* block) = nullptr;
 std::string (*explain)(Bytes request) = nullptr;
@@ -73,7 +68,8 @@ class CpuAllocator final : public c10::Allocator {
         HostAllocator::Global().Allocate(size, AllocationKind::Current());
     if (block == nullptr) ThrowOutOfMemory(size);
     c10::profiledCPUMemoryReporter().New(block, size);
-    if (fill_here >= 0) std::memset(block, fill_here, size);
+    const int fill = AllocationFill::Current();
+    if (fill >= 0) std::memset(block, fill, size);
     // Context and data are the same, which keeps raw_allocate working.
     return {block, block,
             HostAllocator::IsLarge(size) ? &DeleteLarge : &DeleteSmall, cpu};
@@ -119,7 +115,5 @@ bool IsFromOurAllocator(const c10::Storage& storage) {
                                         .get_deleter();
   return deleter == &DeleteLarge || deleter == &DeleteSmall;
 }
-
-int ExchangeCpuFill(int byte) { return std::exchange(fill_here, byte); }
 
 }  // namespace ebbtide

@@ -36,10 +36,6 @@ c10::Storage NewStorage(size_t bytes);
 // Whether freeing the storage gives its bytes back to our allocator.
 bool IsFromOurAllocator(const c10::Storage& storage);
 
-// From now on, what this thread allocates is filled with that byte; -1: not.
-// Returns what held before.
-int ExchangeCpuFill(int byte);
-
 }  // namespace ebbtide
 
 #endif  // EBBTIDE_ALLOCATOR_TORCH_CPU_ALLOCATOR_H_

@@ -12,10 +12,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "allocator/allocation_kind.h"
+#include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_arena.h"
 #include "allocator/torch_cuda_books.h"
 #include "allocator/torch_cuda_budget.h"
-#include "allocator/torch_cuda_fill.h"
 #include "allocator/torch_cuda_forward.h"
 #include "allocator/torch_cuda_oom_text.h"
 
@@ -56,6 +57,18 @@ bool Relieve(DeviceIndex device, Bytes needed, Shortage shortage) {
   return relieved;
 }
 
+// In the order of this thread's stream.
+void Fill(void* block, size_t size) {
+  const auto api = CudaApi::Loaded();
+  if (!api.ok()) return;
+  const absl::Status filled = CudaStatus(
+      **api,
+      (*api)->memset_async(block, AllocationFill::Current(), size,
+                           c10::cuda::getCurrentCUDAStream().stream()),
+      "cudaMemsetAsync");
+  TORCH_CHECK(filled.ok(), "ebbtide: ", std::string(filled.message()));
+}
+
 // Asked by the native allocator, under its lock, where nothing cached fits: it
 // is about to reserve a segment.
 class OnMiss final : public c10::FreeMemoryCallback {
@@ -87,7 +100,7 @@ class BudgetedCudaAllocator final : public ArenaCudaAllocator {
     if (!data) {
       data = WithRoom(device, size, [&] { return inner().allocate(size); });
     }
-    FillNewBlock(data.get(), size);
+    if (AllocationFill::Current() >= 0 && size > 0) Fill(data.get(), size);
     return data;
   }
   void* raw_alloc(size_t size) override {

@@ -84,8 +84,6 @@ c10::Storage CpuDevice::Allocate(size_t bytes, int /*index*/) {
   return NewStorage(bytes);
 }
 
-int CpuDevice::ExchangeFill(int byte) { return ExchangeCpuFill(byte); }
-
 bool CpuDevice::IsReclaimable(const c10::Storage& storage) const {
   return IsFromOurAllocator(storage);
 }

@@ -28,7 +28,6 @@ class CpuDevice final : public Device {
   Bytes SizeOnDevice(size_t bytes) const override;
 
   c10::Storage Allocate(size_t bytes, int index) override;
-  int ExchangeFill(int byte) override;
   bool IsReclaimable(const c10::Storage& storage) const override;
 
   // All frees are seen.

@@ -18,7 +18,6 @@
 #include "allocator/torch_cuda_allocator.h"
 #include "allocator/torch_cuda_books.h"
 #include "allocator/torch_cuda_device_arena.h"
-#include "allocator/torch_cuda_fill.h"
 #include "hooks/cuda_error.h"
 #include "hooks/cuda_tier.h"
 #include "hooks/guarded.h"
@@ -168,8 +167,6 @@ c10::Storage CudaDevice::Allocate(size_t bytes, int index) {
                       c10::cuda::CUDACachingAllocator::get(),
                       /*resizable=*/true);
 }
-
-int CudaDevice::ExchangeFill(int byte) { return ebbtide::ExchangeFill(byte); }
 
 bool CudaDevice::IsReclaimable(const c10::Storage& storage) const {
   return CudaAllocator::IsNative(storage.data_ptr()) &&

@@ -44,7 +44,6 @@ class CudaDevice final : public Device {
   Bytes SizeOnDevice(size_t bytes) const override;
 
   c10::Storage Allocate(size_t bytes, int index) override;
-  int ExchangeFill(int byte) override;
   std::optional<Bytes> WasteBeside(int index) const override;
   std::optional<Bytes> ReservedAsPlanned(int index) const override;
   bool IsReclaimable(const c10::Storage& storage) const override;

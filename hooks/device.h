@@ -157,9 +157,6 @@ class Device {
   // Uninitialised bytes, resizable as those of new tensors are. Throws
   // c10::OutOfMemoryError.
   virtual c10::Storage Allocate(size_t bytes, int index) = 0;
-  // From now on, what this thread allocates is filled with that byte; -1: not.
-  // Returns what held before.
-  virtual int ExchangeFill(int byte) = 0;
   // Whether freeing the storage gives its bytes back, for anyone to use.
   virtual bool IsReclaimable(const c10::Storage& storage) const = 0;
 
@@ -242,20 +239,6 @@ class Device {
   const bool is_async_;
   const c10::DispatchKey autograd_key_;
   const c10::DispatchKey autocast_key_;
-};
-
-// What this thread allocates on the device is filled with one byte while it
-// lives.
-class AllocationFill {
- public:
-  explicit AllocationFill(uint8_t byte)
-      : outer_(Device::Get().ExchangeFill(byte)) {}
-  ~AllocationFill() { Device::Get().ExchangeFill(outer_); }
-  AllocationFill(const AllocationFill&) = delete;
-  AllocationFill& operator=(const AllocationFill&) = delete;
-
- private:
-  const int outer_;
 };
 
 }  // namespace ebbtide

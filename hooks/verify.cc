@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocator/allocation_kind.h"
 #include "hooks/device.h"
 #include "hooks/insist.h"
 #include "hooks/replay.h"
