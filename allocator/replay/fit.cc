@@ -1,10 +1,8 @@
 // First fit and best fit in one growing arena.
-#include <map>
 #include <optional>
 
 #include "allocator/holes.h"
 #include "allocator/replay/policy.h"
-#include "planner/check.h"
 
 namespace ebbtide {
 namespace {
@@ -24,16 +22,7 @@ class Fit : public ReplayPolicy {
       holes_.Add({.begin = top, .size = more});
       found = Find(size);
     }
-    holes_.TakeFront(*found, size);
-    taken_[found->begin] = size;
-    return found->begin;
-  }
-
-  void Free(int64_t address) override {
-    const auto block = taken_.find(address);
-    EBBTIDE_CHECK(block != taken_.end());
-    holes_.Add({.begin = address, .size = block->second});
-    taken_.erase(block);
+    return Take(&holes_, *found, size, &holes_);
   }
 
  private:
@@ -43,7 +32,6 @@ class Fit : public ReplayPolicy {
 
   const bool best_;
   Holes holes_;
-  std::map<int64_t, int64_t> taken_;
 };
 
 }  // namespace

@@ -5,9 +5,12 @@
 #define EBBTIDE_ALLOCATOR_REPLAY_POLICY_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/string_view.h"
+#include "allocator/holes.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -20,7 +23,7 @@ class ReplayPolicy {
   // `size` is at least 1.
   virtual int64_t Allocate(int64_t size, int stream) = 0;
   // Of an address that Allocate gave and nobody freed since.
-  virtual void Free(int64_t address) = 0;
+  void Free(int64_t address);
 
   int64_t reserved() const { return reserved_; }
   // Calls into the driver that reserve, map or allocate memory.
@@ -39,8 +42,17 @@ class ReplayPolicy {
     reserved_ += size;
     ++driver_calls_;
   }
+  // Takes the front of a hole. It goes `to` these when it is freed, as does the
+  // rest at once.
+  int64_t Take(Holes* from, const Hole& hole, int64_t size, Holes* to) {
+    from->TakeFront(hole, hole.size);
+    to->Add({hole.begin + size, hole.size - size});
+    taken_[hole.begin] = {to, size};
+    return hole.begin;
+  }
 
  private:
+  std::map<int64_t, std::pair<Holes*, int64_t>> taken_;  // with their sizes
   int64_t next_ = 0;
   int64_t reserved_ = 0;
   int64_t driver_calls_ = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "planner/check.h"
 
 namespace ebbtide {
 namespace {
@@ -25,6 +26,14 @@ absl::Status CheckPlain(const BufferTrace& trace) {
 }
 
 }  // namespace
+
+void ReplayPolicy::Free(int64_t address) {
+  const auto block = taken_.find(address);
+  EBBTIDE_CHECK(block != taken_.end());
+  const auto [to, size] = block->second;
+  to->Add({.begin = address, .size = size});
+  taken_.erase(block);
+}
 
 absl::StatusOr<Replayed> Replay(const BufferTrace& trace, int steps,
                                 ReplayPolicy* policy) {

@@ -6,7 +6,6 @@
 
 #include "allocator/holes.h"
 #include "allocator/replay/policy.h"
-#include "planner/check.h"
 
 namespace ebbtide {
 namespace {
@@ -18,47 +17,26 @@ class RmmPool : public ReplayPolicy {
   int64_t Allocate(int64_t size, int stream) override {
     size = (size + kAlignment - 1) / kAlignment * kAlignment;
     Holes& mine = holes_[stream];
-    if (const auto own = mine.Best(size))
-      return Take(&mine, *own, size, stream);
+    if (const auto own = mine.Best(size)) return Take(&mine, *own, size, &mine);
     for (auto& [other, holes] : holes_) {
       const auto hole = holes.Best(size);
-      if (hole) return Take(&holes, *hole, size, stream);
+      if (hole) return Take(&holes, *hole, size, &mine);
     }
     for (auto& [other, holes] : holes_) {
       if (other == stream) continue;
       for (const auto& [address, room] : holes.all()) mine.Add({address, room});
       holes = Holes();
       const auto hole = mine.Best(size);
-      if (hole) return Take(&mine, *hole, size, stream);
+      if (hole) return Take(&mine, *hole, size, &mine);
     }
     const int64_t room = std::max(size, reserved());
     const Hole hole = {Segment(room), room};
     mine.Add(hole);
-    return Take(&mine, hole, size, stream);
-  }
-
-  void Free(int64_t address) override {
-    const auto found = taken_.find(address);
-    EBBTIDE_CHECK(found != taken_.end());
-    holes_[found->second.stream].Add({address, found->second.size});
-    taken_.erase(found);
+    return Take(&mine, hole, size, &mine);
   }
 
  private:
-  // The rest of the hole is the stream's, too.
-  int64_t Take(Holes* from, const Hole& hole, int64_t size, int stream) {
-    from->TakeFront(hole, hole.size);
-    holes_[stream].Add({hole.begin + size, hole.size - size});
-    taken_[hole.begin] = {size, stream};
-    return hole.begin;
-  }
-
-  struct Taken {
-    int64_t size;
-    int stream;
-  };
   std::map<int, Holes> holes_;  // by stream
-  std::map<int64_t, Taken> taken_;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include "allocator/holes.h"
 #include "allocator/replay/policy.h"
-#include "planner/check.h"
 #include "planner/place_problem.h"
 
 namespace ebbtide {
@@ -37,18 +36,7 @@ class TorchPools : public ReplayPolicy {
     const int64_t rest = found.size - size;
     const bool splits =
         small || expandable_ ? rest >= kLeastBlock : rest > kMostSmall;
-    const int64_t taken = splits ? size : found.size;
-    pool.free.TakeFront(found, taken);
-    taken_[found.begin] = {&pool, taken};
-    return found.begin;
-  }
-
-  void Free(int64_t address) override {
-    const auto found = taken_.find(address);
-    EBBTIDE_CHECK(found != taken_.end());
-    const auto [pool, size] = found->second;
-    taken_.erase(found);
-    pool->free.Add({address, size});
+    return Take(&pool.free, found, splits ? size : found.size, &pool.free);
   }
 
  private:
@@ -81,8 +69,7 @@ class TorchPools : public ReplayPolicy {
 
   const bool expandable_;
   int64_t ranges_ = 0;
-  std::map<std::pair<int, bool>, Pool> pools_;          // by stream and small
-  std::map<int64_t, std::pair<Pool*, int64_t>> taken_;  // with their sizes
+  std::map<std::pair<int, bool>, Pool> pools_;  // by stream and small
 };
 
 }  // namespace
