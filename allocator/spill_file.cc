@@ -15,6 +15,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
@@ -91,21 +92,6 @@ int OpenUnnamed(int directory) {
   return -1;
 }
 
-// Closes what it holds.
-class Descriptor {
- public:
-  explicit Descriptor(int file) : file_(file) {}
-  ~Descriptor() {
-    if (file_ >= 0) close(file_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return file_; }
-
- private:
-  const int file_;
-};
-
 struct FreePages {
   void operator()(char* pages) const { free(pages); }
 };
@@ -140,11 +126,12 @@ const SpillSystem& SpillSystem::Real() {
 
 absl::StatusOr<std::unique_ptr<SpillFile>> SpillFile::Open(
     const std::string& directory, Bytes limit, const SpillSystem& system) {
-  const Descriptor folder(
-      open(directory.c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC));
-  if (folder.get() < 0) return DirectoryError(errno, directory, "open");
+  const int folder =
+      open(directory.c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+  if (folder < 0) return DirectoryError(errno, directory, "open");
+  const absl::Cleanup closer = [folder] { close(folder); };
   struct statfs stats = {};
-  if (fstatfs(folder.get(), &stats) != 0) {
+  if (fstatfs(folder, &stats) != 0) {
     return DirectoryError(errno, directory, "statfs");
   }
   if (const char* name = NameIn(kInRam, stats.f_type)) {
@@ -153,7 +140,7 @@ absl::StatusOr<std::unique_ptr<SpillFile>> SpillFile::Open(
                      ", which is RAM again; expected a folder on a disk"));
   }
   const char* name = NameIn(kOnDisk, stats.f_type);
-  const int file = OpenUnnamed(folder.get());
+  const int file = OpenUnnamed(folder);
   if (file < 0) return DirectoryError(errno, directory, "cannot create a file");
   std::unique_ptr<SpillFile> spill(new SpillFile(
       file, directory,
