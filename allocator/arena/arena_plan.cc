@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 #include <tuple>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "planner/check.h"
 #include "planner/place_problem.h"
 
 namespace ebbtide {
@@ -49,41 +47,13 @@ struct PagesLess {
   }
 };
 
-absl::Status CheckRequest(const PlannedRequest& request, size_t number,
-                          int64_t page) {
-  const std::string where = absl::StrCat("request ", number, ": ");
-  if (request.size <= Bytes{0}) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        where, "expected a positive size, got ", Count(request.size)));
-  }
-  if (request.offset != kUnplaced &&
-      (request.offset < 0 || request.offset % kArenaGrain != 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, "expected an offset in steps of ", kArenaGrain,
-                     ", got ", request.offset));
-  }
-  const int64_t filled = (Count(request.size) - 1) / page + 1;
-  if (!request.pages.empty() && std::ssize(request.pages) != filled) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        where, "expected ", filled, " pages, got ", request.pages.size()));
-  }
-  if (request.stream < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        where, "expected a stream's number, got ", request.stream));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-absl::StatusOr<ArenaPlan> ArenaPlan::Make(absl::Span<const PlannedRequest> step,
-                                          Bytes page) {
+ArenaPlan ArenaPlan::Make(absl::Span<const PlannedRequest> step, Bytes page) {
   ArenaPlan plan;
   plan.page_ = Count(page);
   for (const PlannedRequest& request : step) {
-    const absl::Status valid =
-        CheckRequest(request, plan.slots_.size(), plan.page_);
-    if (!valid.ok()) return valid;
+    EBBTIDE_CHECK(request.size > Bytes{0} && request.stream >= 0);
     Slot slot = {.size = request.size,
                  .stream = request.stream,
                  .offset = request.offset};

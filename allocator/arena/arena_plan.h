@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "allocator/arena/page_system.h"
 #include "planner/units.h"
@@ -25,10 +24,10 @@ namespace ebbtide {
 inline constexpr int64_t kUnplaced = -1;
 
 struct PlannedRequest {
-  Bytes size{};        // as asked for
+  Bytes size{};        // as asked for, positive
   int stream = 0;      // number of the one it is asked for on
-  int64_t offset = 0;  // of its slot, or kUnplaced
-  // Pages of a scattered slot, ascending; its offset is not read.
+  int64_t offset = 0;  // of its slot, in whole kArenaGrain, or kUnplaced
+  // As many as a scattered slot fills, ascending; its offset is not read.
   std::vector<int64_t> pages = {};
 };
 
@@ -50,12 +49,10 @@ class ArenaPlan {
     bool is_awaited = false;
   };
 
-  // InvalidArgument, naming the request, where a size is not positive, an
-  // offset is neither kUnplaced nor a multiple of kArenaGrain from 0 on, a
-  // stream negative, or scattered pages of `page` bytes are not as many as the
-  // request fills. O(n log n) for n requests and pages.
-  static absl::StatusOr<ArenaPlan> Make(absl::Span<const PlannedRequest> step,
-                                        Bytes page = Bytes{kArenaGrain});
+  // `page`: bytes of the pages of scattered slots. O(n log n) for n requests
+  // and pages.
+  static ArenaPlan Make(absl::Span<const PlannedRequest> step,
+                        Bytes page = Bytes{kArenaGrain});
 
   absl::Span<const Slot> slots() const { return slots_; }
   absl::Span<const int> PrecedingOf(const Slot& slot) const {

@@ -64,10 +64,9 @@ absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
     planned.back().offset = Count(placed->spots[i]->offset);
     planned.back().pages = std::move(placed->spots[i]->pages);
   }
-  auto plan =
-      ArenaPlan::Make(planned, page > Bytes{0} ? page : Bytes{kArenaGrain});
-  if (!plan.ok()) return plan.status();
-  return StepLayout{.plan = *std::move(plan), .bound = placed->bound};
+  return StepLayout{.plan = ArenaPlan::Make(
+                        planned, page > Bytes{0} ? page : Bytes{kArenaGrain}),
+                    .bound = placed->bound};
 }
 
 }  // namespace ebbtide

@@ -71,7 +71,7 @@ ArenaPlan PlanFor(const std::vector<Buffer>& buffers, std::mt19937* random) {
     places.push_back(std::move(place));
     step.push_back(std::move(request));
   }
-  return *ArenaPlan::Make(step, Bytes{kFakePage});
+  return ArenaPlan::Make(step, Bytes{kFakePage});
 }
 
 void Replay(int seed) {
