@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <new>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "allocator/small_blocks.h"
 
 namespace ebbtide {
@@ -20,10 +21,6 @@ class HandlerScope {
  public:
   HandlerScope() { in_handler = true; }
   ~HandlerScope() { in_handler = false; }
-};
-
-struct FreeBlock {
-  void operator()(void* block) const { FreeSmallBlock(block); }
 };
 
 // True if the machine has less memory than that, and refuses it.
@@ -59,9 +56,9 @@ void* HostAllocator::Allocate(size_t size, Kind kind) {
 }
 
 void HostAllocator::CountSmall(void* block, Bytes size) {
-  std::unique_ptr<void, FreeBlock> owner(block);
+  absl::Cleanup refuse = [block] { FreeSmallBlock(block); };
   Admit(size, Kind::kOther);
-  static_cast<void>(owner.release());
+  std::move(refuse).Cancel();
 }
 
 void* HostAllocator::AllocateLarge(Bytes size, Kind kind) {

@@ -128,16 +128,10 @@ void Ledger::SetObserver(const Observer* observer) {
   }
 }
 
-Bytes Ledger::SizeOf(const void* block) const {
+Ledger::Entry Ledger::EntryOf(const void* block) const {
   std::lock_guard lock(mutex_);
   const auto it = blocks_.find(block);
-  return it == blocks_.end() ? Bytes{0} : it->second.bytes;
-}
-
-int64_t Ledger::NumberOf(const void* block) const {
-  std::lock_guard lock(mutex_);
-  const auto it = blocks_.find(block);
-  return it == blocks_.end() ? -1 : it->second.number;
+  return it == blocks_.end() ? Entry() : it->second;
 }
 
 BytesByKind Ledger::LiveByKind() const {

@@ -79,7 +79,7 @@ class Ledger {
   };
   std::vector<Block> Largest(size_t most) const;
   // Bytes of an entered block, or 0.
-  Bytes SizeOf(const void* block) const;
+  Bytes SizeOf(const void* block) const { return EntryOf(block).bytes; }
 
   Bytes live() const { return Bytes{live_.load()}; }
   // All kinds at one moment when nothing changes meanwhile; the sum is then
@@ -111,13 +111,14 @@ class Ledger {
   // nullptr: nobody, and no lock is taken.
   void SetObserver(const Observer* observer);
   // The observer's number of an entered block, or -1.
-  int64_t NumberOf(const void* block) const;
+  int64_t NumberOf(const void* block) const { return EntryOf(block).number; }
 
   // Around fork(): no other thread is inside the table between the two.
   void LockForFork() { mutex_.lock(); }
   void UnlockForFork() { mutex_.unlock(); }
 
  private:
+  Entry EntryOf(const void* block) const;
   void Compare(int64_t live);
   void CountKind(Kind kind, int64_t change);
 
