@@ -222,29 +222,4 @@ void Arena::Shrink(Bytes target) {
   if (stats_.mapped > target) CutAllSlack();
 }
 
-bool Arena::Check() const {
-  std::lock_guard lock(mutex_);
-  ArenaBytes sum;
-  BlockSet all = retained_;
-  for (const Block& block : retained_) sum.retained += block.size;
-  for (const auto& [address, live] : live_) {
-    const Block& block = live.node.value();
-    if (block.address != address || live.asked > block.size) return false;
-    sum.live += block.size;
-    sum.slack += block.size - live.asked;
-    all.insert(block);
-  }
-  // No two blocks share a page.
-  std::set<std::pair<char*, Bytes>> by_address;
-  for (const Block& block : all) by_address.insert({block.address, block.size});
-  const char* end = nullptr;
-  for (const auto& [address, size] : by_address) {
-    if (address < end || Count(size) % kPageSize != 0) return false;
-    end = address + Count(size);
-  }
-  return sum.live == stats_.live && sum.slack == stats_.slack &&
-         sum.retained == stats_.retained &&
-         stats_.mapped == sum.live + sum.retained;
-}
-
 }  // namespace ebbtide

@@ -64,10 +64,8 @@ class Arena {
   void LockForFork() { mutex_.lock(); }
   void UnlockForFork() { mutex_.unlock(); }
 
-  // Recomputes all counters from the tables; for tests. O(blocks).
-  bool Check() const;
-
  private:
+  friend class ArenaCheck;  // of the tests
   struct Block {
     Bytes size;
     char* address;

@@ -186,39 +186,4 @@ bool FreeExtents::Settle(StreamOrder* order) {
   return !settled.empty();
 }
 
-bool FreeExtents::Check() const {
-  int64_t marked = 0;
-  size_t simple = 0;
-  const FreeExtent* below = nullptr;
-  for (const auto& [begin, extent] : extents_) {
-    if (extent.end <= begin || begin % kArenaGrain != 0) return false;
-    if (below != nullptr && below->end > begin) return false;
-    if (below != nullptr && below->end == begin && AreAlike(*below, extent)) {
-      return false;
-    }
-    if (IsSimple(extent)) {
-      ++simple;
-      const Index& index = *index_[extent.uses[0].stream];
-      const int64_t size = extent.end - begin;
-      const int number = ClassOf(size);
-      const SizeClass& all = index.classes[number];
-      if (!std::binary_search(all.begin(), all.end(),
-                              std::pair(begin.at, size))) {
-        return false;
-      }
-      if ((index.has[number / 64] >> number % 64 & 1) == 0) return false;
-    } else if (extent.is_mapped) {
-      ++marked;
-    }
-    below = &extent;
-  }
-  size_t listed = 0;
-  for (const auto& index : index_) {
-    for (const SizeClass& size_class : index->classes) {
-      listed += size_class.size();
-    }
-  }
-  return marked == marked_ && listed == simple;
-}
-
 }  // namespace ebbtide

@@ -73,10 +73,9 @@ class FreeExtents {
   bool Settle(StreamOrder* order);
 
   const Map& all() const { return extents_; }
-  // Extents are apart, neighbours differ, and the index has each; for tests.
-  bool Check() const;
 
  private:
+  friend class ArenaCheck;  // of the tests
   // Sizes are of one class from a quarter of a power of two to the next.
   static constexpr int kClasses = 4 * 48;
   // Extents of one class, by where they begin, with their sizes: a few.

@@ -131,21 +131,4 @@ bool FreeMemory::Map(int64_t begin, int64_t end, int stream) {
   return is_mapped;
 }
 
-bool FreeMemory::Check(std::vector<std::pair<int64_t, int64_t>>* parts) const {
-  if (pages_.spare() > 0) return false;
-  for (const FreeExtents& zone : zones_) {
-    if (!zone.Check()) return false;
-    for (const auto& [begin, extent] : zone.all()) {
-      parts->emplace_back(begin, extent.end);
-      const PageRange pages = pages_.RangeOf(begin, extent.end);
-      const int64_t expected = extent.is_mapped ? 0 : pages.last - pages.first;
-      if (pages_.Missing(begin, extent.end) != expected) return false;
-    }
-  }
-  for (const int64_t page : left_) {
-    parts->emplace_back(page * pages_.page(), (page + 1) * pages_.page());
-  }
-  return true;
-}
-
 }  // namespace ebbtide

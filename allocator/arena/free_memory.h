@@ -71,10 +71,8 @@ class FreeMemory {
     return order_.IsOver(end) || order_.Wait(end).ok();
   }
 
-  // Lists what is free; false where it is not as its pages are. For tests.
-  bool Check(std::vector<std::pair<int64_t, int64_t>>* parts) const;
-
  private:
+  friend class ArenaCheck;  // of the tests
   FreeExtents& At(int64_t offset);
   void TakeRun(PageRange run);
 

@@ -1,6 +1,5 @@
 #include "allocator/arena/page_arena.h"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -63,11 +62,14 @@ void* PageArena::AllocateByDemand(int64_t size, int stream, Zone zone) {
   }
   const auto window = ChooseWindow(size, stream, zone);
   if (!window) return nullptr;
+  PageMap& pages = free_.pages();
   const int64_t end = window->begin + size;
   const bool is_taken =
-      (window->missing == 0 || MapWindow(*window, size, stream)) &&
+      (window->missing == 0 ||
+       (Supply(window->missing, pages.RangeOf(window->begin, end)) &&
+        free_.Map(window->begin, end, stream))) &&
       free_.Take(window->begin, end, stream);
-  free_.pages().ReleaseSpare();
+  pages.ReleaseSpare();
   return is_taken ? Book(window->begin, end, stream) : nullptr;
 }
 
@@ -96,12 +98,6 @@ std::optional<PageWindow> PageArena::ChooseWindow(int64_t size, int stream,
 
 int64_t PageArena::IdleOfPlan() const {
   return plan_ == nullptr ? 0 : std::ssize(plan_->Idle());
-}
-
-bool PageArena::MapWindow(const PageWindow& window, int64_t size, int stream) {
-  const int64_t end = window.begin + size;
-  return Supply(window.missing, free_.pages().RangeOf(window.begin, end)) &&
-         free_.Map(window.begin, end, stream);
 }
 
 // Makes `count` pages spare, which are none of `but`.
@@ -281,38 +277,6 @@ std::vector<PageArena::Range> PageArena::MappedRanges() const {
                       pages.base() + run.last * pages.page()});
   }
   return ranges;
-}
-
-bool PageArena::Check() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<std::pair<int64_t, int64_t>> parts;
-  if (!free_.Check(&parts)) return false;
-  if (plan_ != nullptr && !plan_->Check(&parts)) return false;
-  const PageMap& pages = free_.pages();
-  int64_t alive = 0;
-  for (const auto& [begin, live] : live_) {
-    parts.emplace_back(begin, live.end);
-    alive += live.end - begin;
-    if (pages.Missing(begin, live.end) > 0) return false;
-  }
-  for (const auto& [begin, joined] : joined_) {
-    const auto& [at, joint] = joined;
-    if (joint.head_size > 0) {
-      parts.emplace_back(joint.head, joint.head + joint.head_size);
-      parts.emplace_back(at.first * pages.page(), begin);
-    }
-    if (joint.tail_size > 0) {
-      parts.emplace_back(joint.tail, joint.tail + joint.tail_size);
-      parts.emplace_back(live_.at(begin).end, at.last * pages.page());
-    }
-  }
-  std::sort(parts.begin(), parts.end());
-  int64_t end = 0;
-  for (const auto& [begin, next] : parts) {
-    if (begin != end) return false;
-    end = next;
-  }
-  return end == pages.size() && alive == alive_;
 }
 
 }  // namespace ebbtide

@@ -137,11 +137,8 @@ class PageArena {
     visit(MappedRanges());
   }
 
-  // Blocks and extents tile the addresses, pages are mapped below blocks and
-  // where extents say so; for tests. O(blocks + pages).
-  bool Check() const;
-
  private:
+  friend class ArenaCheck;  // of the tests
   using Zone = FreeMemory::Zone;
 
   struct Live {
@@ -165,7 +162,6 @@ class PageArena {
   int64_t IdleOfPlan() const;
   std::optional<PageWindow> ChooseWindow(int64_t size, int stream,
                                          Zone zone) const;
-  bool MapWindow(const PageWindow& window, int64_t size, int stream);
   bool Supply(int64_t count, PageRange but);
   std::vector<Range> MappedRanges() const;
 

@@ -1,7 +1,6 @@
 #include "allocator/arena/plan_pages.h"
 
 #include "absl/memory/memory.h"
-#include "planner/place_problem.h"
 
 namespace ebbtide {
 namespace {
@@ -161,18 +160,6 @@ void PlanPages::UnmapScattered() {
     for (int64_t i = own.first; i < own.last; ++i) free_.pages().TakePlace(i);
   }
   free_.pages().UnmapAliases(aliases_);
-}
-
-bool PlanPages::Check(std::vector<std::pair<int64_t, int64_t>>* parts) const {
-  const PageMap& pages = free_.pages();
-  const int64_t end = aliases_.last * pages.page();
-  if (end > base()) parts->emplace_back(base(), end);
-  for (const ArenaPlan::Slot* slot : blocks_.Live()) {
-    if (pages.Missing(base() + slot->offset, base() + slot->end) > 0) {
-      return false;
-    }
-  }
-  return missing_ == pages.Missing(base(), memory_.last * pages.page());
 }
 
 }  // namespace ebbtide

@@ -50,10 +50,8 @@ class PlanPages final : PlanBacking {
   // maps each page once again. The last call.
   std::vector<Block> End();
 
-  // Adds its addresses; false where a block has no page. For tests.
-  bool Check(std::vector<std::pair<int64_t, int64_t>>* parts) const;
-
  private:
+  friend class ArenaCheck;  // of the tests
   PlanPages(ArenaPlan plan, PageRange at, FreeMemory* free, StreamOrder* order);
 
   bool Back(const ArenaPlan::Slot& slot) override;

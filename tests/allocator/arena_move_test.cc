@@ -10,6 +10,7 @@
 
 #include "allocator/arena.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/arena_check.h"
 #include "tests/allocator/pages.h"
 
 namespace ebbtide {
@@ -54,7 +55,7 @@ TEST(ArenaMoveTest, PagesOfSeveralBlocksMakeALargerOne) {
   EXPECT_EQ(arena.Stats().retained, MiB(1));
   EXPECT_EQ(arena.Stats().high_water, MiB(6));
   EXPECT_EQ(calls.unmaps, 0);
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
   EXPECT_EQ(arena.Allocate(MiB(1)), parts[0]);
   // What was in use meanwhile is as it was.
   EXPECT_EQ(std::count(parts[2], parts[2] + (1 << 20), 1), 1 << 20);
@@ -74,7 +75,7 @@ TEST(ArenaMoveTest, WhatWasMovedTogetherMovesInItsPieces) {
   EXPECT_EQ(calls.moves, 2 + 1 + 2);
   std::memset(four, 2, 4 << 20);
   arena.Free(four);
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
 }
 
 TEST(ArenaMoveTest, SmallPiecesAreNotMovedButGivenBack) {
@@ -88,7 +89,7 @@ TEST(ArenaMoveTest, SmallPiecesAreNotMovedButGivenBack) {
   EXPECT_EQ(calls.moves, 1);
   EXPECT_EQ(calls.unmaps, 1);
   EXPECT_EQ(arena.Stats().mapped, MiB(2));
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
   for (void* each : {block, parts[1], parts[3]}) arena.Free(each);
 }
 
@@ -101,7 +102,7 @@ TEST(ArenaMoveTest, WhereThereAreTooFewPagesTheRestIsNew) {
   EXPECT_FALSE(Resident(block + (1 << 20)));
   EXPECT_EQ(arena.Stats().mapped, MiB(5));  // live, above the cap
   std::memset(block, 1, 4 << 20);
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
   arena.Free(block);
   arena.Free(parts[1]);
 }
@@ -124,7 +125,7 @@ TEST(ArenaMoveTest, PagesThatCannotBeMovedGoBackForNewOnes) {
   EXPECT_EQ(calls.unmaps, 1);
   EXPECT_EQ(arena.Stats().mapped, MiB(4));
   EXPECT_EQ(arena.Stats().retained, Bytes{0});
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
   arena.Free(block);
   arena.Free(parts[2]);
 }

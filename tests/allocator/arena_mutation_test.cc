@@ -8,6 +8,7 @@
 
 #include "allocator/arena/page_arena.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/arena_check.h"
 #include "tests/allocator/fake_pages.h"
 #include "tests/allocator/mutated_steps.h"
 
@@ -97,7 +98,7 @@ void Replay(int seed) {
     EXPECT_EQ(arena.facts().alive, Bytes{pages.live_bytes()});
     if (i == 2 && seed % kModes == 1) arena.EndPlan();
   }
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
   if (!has_few_pages) {
     EXPECT_EQ(program.refused(), 0);
   }

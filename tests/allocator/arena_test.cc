@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/allocator/arena_check.h"
 #include "tests/allocator/pages.h"
 
 namespace ebbtide {
@@ -48,7 +49,7 @@ TEST(ArenaTest, TheSmallestBlockWithinAnEighthFits) {
   void* fresh = arena.Allocate(KiB(708));
   EXPECT_NE(fresh, eight);
   EXPECT_EQ(arena.Stats().slack, KiB(96));
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
   arena.Free(nine);
   arena.Free(fresh);
 }
@@ -99,7 +100,7 @@ TEST(ArenaTest, ALargerBlockIsSplitWhenTheCapLeavesNoRoom) {
   EXPECT_EQ(arena.Allocate(MiB(3)), four + (1 << 20));
   EXPECT_EQ(calls.maps, 1);
   EXPECT_EQ(arena.Stats().mapped, MiB(4));
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
   arena.Free(four);
   arena.Free(four + (1 << 20));
 }
@@ -115,7 +116,7 @@ TEST(ArenaTest, TouchingBlocksAreMergedWhenNoneIsLargeEnough) {
   EXPECT_EQ(arena.Allocate(MiB(1)), four + (3 << 20));
   EXPECT_EQ(calls.maps, 1);
   EXPECT_EQ(calls.unmaps, 0);
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
   arena.Free(four);
   arena.Free(four + (3 << 20));
 }
@@ -129,7 +130,7 @@ TEST(ArenaTest, BlocksWithALiveOneBetweenAreNotMerged) {
   for (int i : {0, 2, 3}) arena.Free(parts[i]);
   EXPECT_EQ(arena.Allocate(MiB(2)), four + (2 << 20));
   EXPECT_EQ(arena.SizeOf(parts[1]), MiB(1));
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
   arena.Free(parts[1]);
   arena.Free(four + (2 << 20));
 }
@@ -144,7 +145,7 @@ TEST(ArenaTest, SlackIsCutWhenItWouldBreakTheCap) {
   EXPECT_EQ(arena.Stats().slack, Bytes{0});
   EXPECT_EQ(arena.Stats().mapped, KiB(1700));
   EXPECT_EQ(arena.Stats().high_water, KiB(1700));
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
   arena.Free(nine);
   arena.Free(other);
 }
@@ -167,7 +168,7 @@ TEST(ArenaTest, ARefusedMappingIsTriedAgainWithoutRetainedBlocks) {
   EXPECT_EQ(arena.Allocate(MiB(2)), nullptr);
   EXPECT_EQ(arena.Stats().mapped, Bytes{0});
   EXPECT_EQ(calls.maps, 3);
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
 }
 
 TEST(ArenaTest, ABlockThatCannotBeUnmappedStaysRetained) {
@@ -177,7 +178,7 @@ TEST(ArenaTest, ABlockThatCannotBeUnmappedStaysRetained) {
   void* block = arena.Allocate(MiB(1));
   arena.Free(block);
   EXPECT_EQ(arena.Stats().retained, MiB(1));
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
   unmap_works = true;
   arena.SetCap(Bytes{0});
   EXPECT_EQ(arena.Stats().mapped, Bytes{0});
@@ -212,7 +213,7 @@ TEST(ArenaTest, RandomUseKeepsEveryByteAndTheCap) {
       ASSERT_TRUE(arena.Free(last.data));
       live -= RoundUpToPage(Bytes{last.size});
     }
-    ASSERT_TRUE(arena.Check());
+    ASSERT_TRUE(ArenaCheck::Holds(arena));
     const ArenaBytes stats = arena.Stats();
     ASSERT_EQ(stats.live - stats.slack, live);
     ASSERT_LE(stats.mapped, std::max(live, MiB(20)));
@@ -239,7 +240,7 @@ TEST(ArenaTest, ThreadsShareTheArena) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(arena.Stats().live, Bytes{0});
   EXPECT_LE(arena.Stats().mapped, MiB(4));
-  EXPECT_TRUE(arena.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena));
 }
 
 TEST(ArenaTest, AChildOfForkCanAllocate) {

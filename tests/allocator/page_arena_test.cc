@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/allocator/arena_check.h"
 #include "tests/allocator/fake_pages.h"
 
 namespace ebbtide {
@@ -23,7 +24,7 @@ class PageArenaTest : public testing::Test {
   void SetUp() override { ASSERT_TRUE(arena_.Reserve(kAddresses).ok()); }
   void TearDown() override {
     EXPECT_EQ(pages_.problem(), "");
-    EXPECT_TRUE(arena_.Check());
+    EXPECT_TRUE(ArenaCheck::Holds(arena_));
   }
 
   void* Allocate(int64_t size, int stream = 0) {
@@ -139,7 +140,7 @@ TEST_F(PageArenaTest, WhereStreamsCannotBeOrderedNothingIsGivenTwice) {
   Free(block, {1});
   EXPECT_EQ(Allocate(2 * kFakePage, 2), nullptr);
   EXPECT_EQ(Allocate(kFakePage, 2), nullptr);
-  EXPECT_TRUE(arena_.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena_));
   pages_.may_mark = true;
   EXPECT_EQ(Allocate(2 * kFakePage, 2), block);
 }
@@ -214,7 +215,7 @@ TEST_F(PageArenaTest, APlanThatPlacesNothingTakesNoAddresses) {
       arena_.BeginPlan(PlanOf({{.size = Bytes{kMiB}, .offset = kUnplaced}})));
   Free(held);
   arena_.GiveBack(kAddresses, /*of_plan=*/true);
-  EXPECT_TRUE(arena_.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena_));
   EXPECT_EQ(Allocate(kMiB), held);
   arena_.EndPlan();
 }
@@ -265,7 +266,7 @@ TEST_F(PageArenaTest, BlocksStayWhereTheyAreWhenThePlanEnds) {
   void* const third = Allocate(kFakePage);
   Free(second);
   arena_.EndPlan();
-  EXPECT_TRUE(arena_.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena_));
   pages_.limit = 3;
   EXPECT_NE(Allocate(kFakePage), nullptr);
   Free(third);
@@ -296,7 +297,7 @@ TEST_F(PageArenaTest, ABlockIsJoinedOfPartsOfPages) {
   pages_.Take(joined, 2 * kFakePage, 0);
   EXPECT_EQ(pages_.aliases(), 2);
   EXPECT_EQ(pages_.mapped(), 3);
-  EXPECT_TRUE(arena_.Check());
+  EXPECT_TRUE(ArenaCheck::Holds(arena_));
   Free(joined);
   Free(middle);
   // Its pages are free for all else.
@@ -343,7 +344,7 @@ TEST_F(PageArenaTest, AnyRequestThatFitsIntoFreePagesIsServed) {
       blocks.emplace_back(block, size);
     }
     EXPECT_EQ(pages.problem(), "") << "seed " << seed;
-    EXPECT_TRUE(arena.Check()) << "seed " << seed;
+    EXPECT_TRUE(ArenaCheck::Holds(arena)) << "seed " << seed;
   }
   EXPECT_GT(joined, 0);
 }
@@ -373,7 +374,7 @@ TEST_F(PageArenaTest, WhicheverCallForAJoinedBlockFailsNothingIsLost) {
     free(behind);
     pages.calls_until_failure = call;
     void* const joined = ask(3 * kFakePage, 1);
-    EXPECT_TRUE(arena.Check()) << call;
+    EXPECT_TRUE(ArenaCheck::Holds(arena)) << call;
     is_over = pages.failures() == 0;
     if (is_over) {
       EXPECT_EQ(pages.aliases(), 2);
@@ -383,7 +384,7 @@ TEST_F(PageArenaTest, WhicheverCallForAJoinedBlockFailsNothingIsLost) {
     if (joined != nullptr) free(joined);
     free(middle);
     EXPECT_NE(ask(4 * kFakePage, 0), nullptr) << call;
-    EXPECT_TRUE(arena.Check()) << call;
+    EXPECT_TRUE(ArenaCheck::Holds(arena)) << call;
     EXPECT_EQ(pages.problem(), "") << call;
     EXPECT_EQ(pages.created(), pages.mapped()) << call;
   }
@@ -420,7 +421,7 @@ TEST_F(PageArenaTest, WhicheverCallFailsNothingIsLostOrLeftBehind) {
     ask(2, 1);
     free(0, {1});
     ask(3, 1);
-    EXPECT_TRUE(arena.Check()) << call;
+    EXPECT_TRUE(ArenaCheck::Holds(arena)) << call;
     free(1, {});
     free(0, {0});
     arena.BeginPlan(plan);
@@ -430,11 +431,11 @@ TEST_F(PageArenaTest, WhicheverCallFailsNothingIsLostOrLeftBehind) {
       free(held.size() - 1, {});
       ask(1, 1);
       ask(3, 0);
-      EXPECT_TRUE(arena.Check()) << call;
+      EXPECT_TRUE(ArenaCheck::Holds(arena)) << call;
       while (!held.empty()) free(0, {1});
     }
     arena.EndPlan();
-    EXPECT_TRUE(arena.Check()) << call;
+    EXPECT_TRUE(ArenaCheck::Holds(arena)) << call;
     EXPECT_EQ(pages.problem(), "") << call;
     arena.GiveBack(Bytes{kMiB}, /*of_plan=*/true);
     if (pages.failures() == 0) {

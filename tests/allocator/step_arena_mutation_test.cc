@@ -11,6 +11,7 @@
 #include "allocator/arena/page_arena.h"
 #include "allocator/arena/step_arena.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/arena_check.h"
 #include "tests/allocator/fake_pages.h"
 #include "tests/allocator/mutated_steps.h"
 
@@ -78,12 +79,12 @@ class StepReplays {
   }
 
   void End() {
-    EXPECT_TRUE(page_arena_.Check());
+    EXPECT_TRUE(ArenaCheck::Holds(page_arena_));
     program_.FreeAll();
     EXPECT_EQ(page_arena_.facts().alive, Bytes{0});
     page_arena_.GiveBack(kAddresses, /*of_plan=*/true);
     EXPECT_EQ(pages_.created(), 0);
-    EXPECT_TRUE(page_arena_.Check());
+    EXPECT_TRUE(ArenaCheck::Holds(page_arena_));
     EXPECT_EQ(pages_.problem(), "");
   }
 

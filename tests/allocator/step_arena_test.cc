@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/arena_check.h"
 #include "tests/allocator/fake_pages.h"
 
 namespace ebbtide {
@@ -25,7 +26,7 @@ class StepArenaTest : public testing::Test {
   }
   void TearDown() override {
     EXPECT_EQ(pages_.problem(), "");
-    EXPECT_TRUE(page_arena_.Check());
+    EXPECT_TRUE(ArenaCheck::Holds(page_arena_));
   }
 
   void* Ask(int64_t size) {
