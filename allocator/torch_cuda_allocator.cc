@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "allocator/allocation_kind.h"
 #include "allocator/cuda_api.h"
@@ -18,12 +19,12 @@
 #include "allocator/torch_cuda_books.h"
 #include "allocator/torch_cuda_budget.h"
 #include "allocator/torch_cuda_forward.h"
-#include "allocator/torch_cuda_oom_text.h"
 
 namespace ebbtide {
 namespace {
 
 using c10::DeviceIndex;
+using c10::CachingDeviceAllocator::DeviceStats;
 
 // The request that this thread is making, for what runs inside it.
 struct Request {
@@ -32,18 +33,6 @@ struct Request {
 };
 thread_local Request request;
 thread_local bool in_handler = false;
-
-class RequestScope {
- public:
-  explicit RequestScope(Request inner)
-      : outer_(std::exchange(request, inner)) {}
-  ~RequestScope() { request = outer_; }
-  RequestScope(const RequestScope&) = delete;
-  RequestScope& operator=(const RequestScope&) = delete;
-
- private:
-  const Request outer_;
-};
 
 // Set before ours is in place, and never changed.
 CudaAllocator::Policy policy;
@@ -75,6 +64,30 @@ class OnMiss final : public c10::FreeMemoryCallback {
  public:
   bool Execute() override;
 };
+
+// Replaces the size before `words`, as "1.50 GiB", where they are there.
+void ReplaceSize(const char* words, Bytes size, std::string* text) {
+  const size_t end = text->find(words);
+  if (end == std::string::npos) return;
+  const size_t unit = text->rfind(' ', end - 1);
+  if (unit == std::string::npos || unit == 0) return;
+  const size_t begin = text->rfind(' ', unit - 1) + 1;
+  text->replace(begin, end - begin,
+                c10::CachingDeviceAllocator::format_size(
+                    static_cast<uint64_t>(Count(size))));
+}
+
+// The native text of an OutOfMemoryError with the numbers of the whole device:
+// the native allocator has only its own, and not those of an arena.
+std::string WithNumbers(std::string text, const DeviceStats& stats,
+                        Bytes limit) {
+  const int64_t allocated = stats.allocated_bytes[0].current;
+  ReplaceSize(" allowed;", limit, &text);
+  ReplaceSize(" is allocated by PyTorch", Bytes{allocated}, &text);
+  ReplaceSize(" is reserved by PyTorch but unallocated",
+              Bytes{stats.reserved_bytes[0].current - allocated}, &text);
+  return text;
+}
 
 std::atomic<void (*)(void* block)> free_observer = nullptr;
 void DeleteObserved(void* block);
@@ -204,7 +217,8 @@ class BudgetedCudaAllocator final : public ArenaCudaAllocator {
       -> decltype(take()) {
     const CudaBudget& state = CudaBudgets()[device];
     if (state.budget == Count(kNoBudget) || size == 0) return take();
-    const RequestScope scope({device, size});
+    const Request outer = std::exchange(request, {device, size});
+    const absl::Cleanup restore = [&outer] { request = outer; };
     const Bytes rounded = RoundUp(size);
     while (WouldExceed(device, state, rounded) &&
            Relieve(device, rounded, Shortage::kForeseen)) {
@@ -286,11 +300,6 @@ absl::Status CudaAllocator::Install(const Policy& chosen) {
   return absl::OkStatus();
 }
 
-bool CudaAllocator::BeginStep(DeviceIndex device, int64_t plan) {
-  DeviceArena* const arena = ArenaOf(device);
-  return arena != nullptr && arena->BeginStep(plan);
-}
-
 DeviceArena* CudaAllocator::ArenaOf(DeviceIndex device) {
   return ours == nullptr ? nullptr : ours.load()->ArenaOf(device);
 }
@@ -344,10 +353,6 @@ void CudaAllocator::ObserveFree(c10::DataPtr* data) {
 
 bool CudaAllocator::HasOpenPool() {
   return ours != nullptr && ours.load()->HasOpenPool();
-}
-
-DeviceBooks& CudaAllocator::Books(DeviceIndex device) {
-  return BooksOf(device);
 }
 
 bool CudaAllocator::FindsRoom(DeviceIndex device, Bytes size) {

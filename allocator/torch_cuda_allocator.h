@@ -29,7 +29,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "allocator/device_books.h"
 #include "allocator/shortage.h"
 #include "planner/units.h"
 
@@ -73,10 +72,6 @@ class CudaAllocator {
   // was done before.
   static absl::Status Install(const Policy& policy);
 
-  // A step of the program ends on the device and the next begins. Where `plan`
-  // is not 0, planned addresses may take over (allocator/arena/step_arena.h).
-  // True where they may come to, and have not yet. One thread at a time.
-  static bool BeginStep(c10::DeviceIndex device, int64_t plan);
   // nullptr where the device has no arena, or the block is of none.
   static DeviceArena* ArenaOf(c10::DeviceIndex device);
   static DeviceArena* ArenaOf(const void* block);
@@ -94,8 +89,6 @@ class CudaAllocator {
   // Without one it is only watched.
   static void SetBudget(c10::DeviceIndex device, Bytes budget);
   static Bytes BudgetOf(c10::DeviceIndex device);
-
-  static DeviceBooks& Books(c10::DeviceIndex device);
 
   // True while requests of some thread may go to a private pool, as they do
   // while PyTorch captures a graph.

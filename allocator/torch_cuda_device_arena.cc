@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -65,18 +66,18 @@ bool DeviceArena::BeginStep(int64_t plan) {
   // By then blocks that are alive when steps begin have the plan's addresses.
   if (arena_.steps_served() == 2) {
     GiveBackFree(/*of_plan=*/false);
-    const Beside beside = FindBeside();
+    const auto beside = FindBeside();
     std::lock_guard lock(mutex_);
     beside_ = beside;
   }
   return arena_.IsTrying();
 }
 
-DeviceArena::Beside DeviceArena::FindBeside() const {
+std::pair<Bytes, Bytes> DeviceArena::FindBeside() const {
   const PageArena::Facts facts = pages_.facts();
   const DeviceBooks& books = BooksOf(parts_.device);
-  return {.reserved = books.reserved() - facts.planned - facts.free,
-          .alive = books.ledger().live() - facts.planned_alive};
+  return {books.reserved() - facts.planned - facts.free,
+          books.ledger().live() - facts.planned_alive};
 }
 
 Bytes DeviceArena::WasteBeside(Bytes budget) const {
@@ -88,8 +89,7 @@ Bytes DeviceArena::WasteBeside(Bytes budget) const {
 StepArena::Facts DeviceArena::facts() const {
   StepArena::Facts facts = arena_.facts();
   std::lock_guard lock(mutex_);
-  facts.beside = beside_.reserved;
-  facts.beside_alive = beside_.alive;
+  std::tie(facts.beside, facts.beside_alive) = beside_;
   return facts;
 }
 
@@ -182,10 +182,6 @@ bool DeviceArena::KeepUntil(const void* block,
 bool DeviceArena::FindsRoom(size_t size, c10::cuda::CUDAStream stream) {
   const auto number = NumberOf(stream);
   return number && pages_.FindsRoom(Bytes{static_cast<int64_t>(size)}, *number);
-}
-
-Bytes DeviceArena::GiveBack(Bytes wanted, bool of_plan) {
-  return pages_.GiveBack(wanted, of_plan);
 }
 
 void DeviceArena::GiveBackFree(bool of_plan) {

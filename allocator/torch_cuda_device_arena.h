@@ -21,6 +21,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -92,7 +93,9 @@ class DeviceArena final : DevicePages, StreamOrder {
   }
   bool FindsRoom(size_t size, c10::cuda::CUDAStream stream);
   // As PageArena's. Returns how many bytes were given back.
-  Bytes GiveBack(Bytes wanted, bool of_plan);
+  Bytes GiveBack(Bytes wanted, bool of_plan) {
+    return pages_.GiveBack(wanted, of_plan);
+  }
   // Gives all free pages back, the plan's only if `of_plan`.
   void GiveBackFree(bool of_plan);
   // The device may use the memory of this one from now on.
@@ -118,13 +121,6 @@ class DeviceArena final : DevicePages, StreamOrder {
     ArenaHistory::Context context;
   };
 
-  // The memory that the device has reserved beside the plan and free pages, and
-  // the part of it that is alive.
-  struct Beside {
-    Bytes reserved{};
-    Bytes alive{};
-  };
-
   DeviceArena(const Parts& parts, Bytes page);
 
   int64_t Room() const override;
@@ -137,7 +133,9 @@ class DeviceArena final : DevicePages, StreamOrder {
   bool IsOver(const StreamMark& mark) override;
   absl::Status Wait(const StreamMark& mark) override;
 
-  Beside FindBeside() const;
+  // Bytes that the device has reserved beside the plan and free pages, and
+  // those of them that are alive.
+  std::pair<Bytes, Bytes> FindBeside() const;
   void Tell(TraceEntry::Action action, const void* block, size_t size,
             cudaStream_t stream, const ArenaHistory::Context& context);
   std::optional<int> NumberOf(c10::cuda::CUDAStream stream);
@@ -157,7 +155,7 @@ class DeviceArena final : DevicePages, StreamOrder {
   ArenaStats stats_;
   mutable std::mutex mutex_;
   absl::flat_hash_map<const void*, Block> blocks_;
-  Beside beside_;  // as StepArena::Facts
+  std::pair<Bytes, Bytes> beside_;  // as StepArena::Facts
 
   PageArena pages_{this, this};
   StepArena arena_;

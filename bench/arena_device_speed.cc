@@ -37,7 +37,8 @@ struct DeviceCalls {
 
   void BeginStep() const {
     if (mode != "native") {
-      CudaAllocator::BeginStep(kDevice, /*plan=*/mode == "planned" ? 1 : 0);
+      DeviceArena* const arena = CudaAllocator::ArenaOf(kDevice);
+      if (arena != nullptr) arena->BeginStep(mode == "planned" ? 1 : 0);
     }
   }
   c10::DataPtr Allocate(int64_t size) const { return allocator.allocate(size); }

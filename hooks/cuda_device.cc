@@ -60,8 +60,7 @@ CudaDevice::CudaDevice(const CudaApi* api, int devices)
       api_(*api),
       run_peaks_(devices) {
   for (int i = 0; i < devices; ++i) {
-    ledgers_.push_back(
-        &CudaAllocator::Books(static_cast<c10::DeviceIndex>(i)).ledger());
+    ledgers_.push_back(&BooksOf(static_cast<c10::DeviceIndex>(i)).ledger());
     events_.push_back(CudaEvents::Create(api, i));
     clocks_.push_back(std::make_shared<CudaClock>());
   }
@@ -132,7 +131,7 @@ Device::Room CudaDevice::RoomOf(int index) const {
   const auto device = static_cast<c10::DeviceIndex>(index);
   const auto [free, total] =
       c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device);
-  const Bytes reserved = CudaAllocator::Books(device).reserved();
+  const Bytes reserved = BooksOf(device).reserved();
   return {.total = Bytes{static_cast<int64_t>(total)},
           .free = Bytes{static_cast<int64_t>(free)} + reserved};
 }
@@ -142,7 +141,7 @@ void CudaDevice::SetBudget(int index, Bytes budget) {
 }
 
 Bytes CudaDevice::StepPeak(int index) const {
-  return CudaAllocator::Books(index).ReservedPeak();
+  return BooksOf(index).ReservedPeak();
 }
 
 Bytes CudaDevice::RunPeak(int index) const {
@@ -151,7 +150,7 @@ Bytes CudaDevice::RunPeak(int index) const {
 
 void CudaDevice::ResetPeak(int index) {
   run_peaks_[index] = RunPeak(index);
-  CudaAllocator::Books(index).ResetPeak();
+  BooksOf(index).ResetPeak();
   ledger(index).ResetPeak();
 }
 
@@ -170,8 +169,7 @@ c10::Storage CudaDevice::Allocate(size_t bytes, int index) {
 
 bool CudaDevice::IsReclaimable(const c10::Storage& storage) const {
   return CudaAllocator::IsNative(storage.data_ptr()) &&
-         !CudaAllocator::Books(storage.device().index())
-              .IsPrivate(storage.data());
+         !BooksOf(storage.device().index()).IsPrivate(storage.data());
 }
 
 void CudaDevice::SeeFree(const c10::Storage& storage) {

@@ -194,7 +194,7 @@ std::string ExplainArena(DeviceIndex device) {
 }
 
 std::string Explain(DeviceIndex device, Bytes wanted) {
-  const DeviceBooks& books = CudaAllocator::Books(device);
+  const DeviceBooks& books = BooksOf(device);
   const Bytes budget = CudaAllocator::BudgetOf(device);
   std::string text =
       absl::StrCat("ebbtide: ", FormatSize(wanted), " were asked for on ",
@@ -260,7 +260,7 @@ CudaReport ReportCuda() {
   report.allocator = c10::cuda::CUDACachingAllocator::get()->name();
   report.is_ours = CudaAllocator::IsInPlace();
   for (const DeviceIndex device : CudaAllocator::UsedDevices()) {
-    DeviceBooks& books = CudaAllocator::Books(device);
+    DeviceBooks& books = BooksOf(device);
     const Bytes budget = CudaAllocator::BudgetOf(device);
     report.devices.push_back(
         {.name = NameOf(device),

@@ -1,5 +1,6 @@
 // On the simulated device: the allocator below ours is PyTorch's own.
 #include "allocator/torch_cuda_allocator.h"
+#include "allocator/torch_cuda_books.h"
 
 #include <ATen/Context.h>
 #include <c10/core/Allocator.h>
@@ -74,7 +75,7 @@ class TorchCudaAllocatorTest : public testing::Test {
     EXPECT_EQ(Books().reserved(), Bytes{0});
   }
 
-  static DeviceBooks& Books() { return CudaAllocator::Books(kDevice); }
+  static DeviceBooks& Books() { return BooksOf(kDevice); }
   static c10::DataPtr Allocate(Bytes size) {
     return c10::GetAllocator(c10::DeviceType::CUDA)->allocate(Count(size));
   }

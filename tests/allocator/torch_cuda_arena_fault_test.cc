@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/torch_cuda_steps.h"
 #include "tests/allocator/torch_cuda_streams_fixture.h"
 
 namespace ebbtide {
@@ -65,7 +66,7 @@ class TorchCudaFaultTest : public TorchCudaStreamsTest {
     was_served_ = Facts().state == StepArena::State::kServing;
     FreeAll();
     for (int i = 0; i < StepArena::kBadSteps; ++i) {
-      CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+      BeginStep(kDevice, /*plan=*/0);
     }
     native::emptyCache();
   }
@@ -76,8 +77,8 @@ class TorchCudaFaultTest : public TorchCudaStreamsTest {
     EXPECT_EQ(Facts().pages.alive, Bytes{0});
     EXPECT_EQ(Facts().pages.mapped, Bytes{0});
     EXPECT_EQ(Stats().allocated_bytes[0].current, 0);
-    EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{0});
-    EXPECT_EQ(CudaAllocator::Books(kDevice).reserved(),
+    EXPECT_EQ(BooksOf(kDevice).ledger().live(), Bytes{0});
+    EXPECT_EQ(BooksOf(kDevice).reserved(),
               Bytes{Stats().reserved_bytes[0].current});
     EXPECT_EQ(Device().live_allocations, before.live_allocations + lost_pages);
     EXPECT_EQ(Device().reservations, before.reservations);
@@ -187,7 +188,7 @@ TEST_F(TorchCudaFaultTest, WithoutAddressesADeviceIsServedWithoutAnArena) {
   EXPECT_NE(Allocate(kMiB).get(), nullptr);
   native::emptyCache();
   EXPECT_EQ(CudaAllocator::ArenaOf(kOther)->mapped(), Bytes{0});
-  EXPECT_EQ(CudaAllocator::Books(kOther).reserved(), Bytes{0});
+  EXPECT_EQ(BooksOf(kOther).reserved(), Bytes{0});
   CudaAllocator::SetBudget(kOther, kNoBudget);
 }
 

@@ -13,7 +13,9 @@
 
 #include "allocator/torch_cuda_allocator.h"
 #include "allocator/torch_cuda_arena.h"
+#include "allocator/torch_cuda_books.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/torch_cuda_steps.h"
 #include "tests/cudasim/control.h"
 
 namespace ebbtide {
@@ -43,11 +45,11 @@ class TorchCudaArenaTest : public testing::Test {
   void TearDown() override {
     held_.clear();
     for (int i = 0; i < StepArena::kBadSteps; ++i) {
-      CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+      BeginStep(kDevice, /*plan=*/0);
     }
     EXPECT_EQ(Facts().pages.planned, Bytes{0});
     EXPECT_EQ(Facts().pages.alive, Bytes{0});
-    EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{0});
+    EXPECT_EQ(BooksOf(kDevice).ledger().live(), Bytes{0});
     CudaAllocator::SetBudget(kDevice, kNoBudget);
   }
 
@@ -78,7 +80,7 @@ class TorchCudaArenaTest : public testing::Test {
   }
   // Of the third, which lives into the next step, half is asked for.
   void Step(int64_t size = 200'000) {
-    CudaAllocator::BeginStep(kDevice, /*plan=*/1);
+    BeginStep(kDevice, /*plan=*/1);
     Ask(0, size);
     Free(2);
     Ask(1, 2 * size);

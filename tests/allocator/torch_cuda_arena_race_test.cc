@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/allocator/torch_cuda_steps.h"
 #include "tests/allocator/torch_cuda_streams_fixture.h"
 
 namespace ebbtide {
@@ -38,7 +39,7 @@ class TorchCudaRaceTest : public TorchCudaStreamsTest {
     // The next program begins by demand.
     FreeAll();
     for (int i = 0; i < StepArena::kBadSteps; ++i) {
-      CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+      BeginStep(kDevice, /*plan=*/0);
     }
     CheckWork();
   }

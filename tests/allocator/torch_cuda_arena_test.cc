@@ -15,9 +15,11 @@
 #include <utility>
 
 #include "allocator/torch_cuda_allocator.h"
+#include "allocator/torch_cuda_books.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/allocator/torch_cuda_arena_fixture.h"
+#include "tests/allocator/torch_cuda_steps.h"
 #include "tests/cudasim/control.h"
 
 namespace ebbtide {
@@ -39,8 +41,8 @@ TEST_F(TorchCudaArenaTest, StatisticsTellOfItsBlocksAsOfAnyOthers) {
     EXPECT_EQ(stats.allocation[0].freed,
               allocations_ - static_cast<int64_t>(held_.size()));
     EXPECT_EQ(stats.allocated_bytes[1].current, live_) << "all are small";
-    EXPECT_EQ(CudaAllocator::Books(kDevice).ledger().live(), Bytes{live_});
-    EXPECT_EQ(CudaAllocator::Books(kDevice).reserved(),
+    EXPECT_EQ(BooksOf(kDevice).ledger().live(), Bytes{live_});
+    EXPECT_EQ(BooksOf(kDevice).reserved(),
               Bytes{stats.reserved_bytes[0].current});
     if (i == 10 || i == 20) {
       native::resetPeakStats(kDevice);
@@ -109,7 +111,7 @@ TEST_F(TorchCudaArenaTest, ItServesNoPrivatePools) {
   const auto before = Facts().pages.counts;
   c10::DataPtr captured = Allocate(200'000);
   EXPECT_EQ(Facts().pages.counts.planned, before.planned);
-  EXPECT_TRUE(CudaAllocator::Books(kDevice).IsPrivate(captured.get()));
+  EXPECT_TRUE(BooksOf(kDevice).IsPrivate(captured.get()));
   captured = {};
   native::endAllocateToPool(kDevice, pool);
   native::releasePool(kDevice, pool);
@@ -119,7 +121,7 @@ TEST_F(TorchCudaArenaTest, ItServesNoPrivatePools) {
 TEST_F(TorchCudaArenaTest, ABlockThatAnotherStreamUsesIsNotReusedBeforeIt) {
   StepUntilItServes();
   const auto other = c10::cuda::getStreamFromPool(false, kDevice);
-  CudaAllocator::BeginStep(kDevice, /*plan=*/1);
+  BeginStep(kDevice, /*plan=*/1);
   cudasim_set_schedule(CUDASIM_LATE);
   Ask(0, 200'000);
   Free(2);
@@ -133,7 +135,7 @@ TEST_F(TorchCudaArenaTest, ABlockThatAnotherStreamUsesIsNotReusedBeforeIt) {
   Free(1);
   Ask(2, 100'000);
   Free(3);
-  CudaAllocator::BeginStep(kDevice, /*plan=*/1);
+  BeginStep(kDevice, /*plan=*/1);
   Ask(0, 200'000);
   ASSERT_EQ(held_[0].first.get(), first);
   ASSERT_EQ(cudaMemsetAsync(first, 2, 200'000,
@@ -187,7 +189,7 @@ TEST_F(TorchCudaArenaTest, EmptyingTheCacheGivesPagesOfThePlanBack) {
 TEST_F(TorchCudaArenaTest, AServedStepMakesTheCallsThatTheFileHas) {
   const auto other = c10::cuda::getStreamFromPool(false, kDevice);
   const auto step_on_two_streams = [&] {
-    CudaAllocator::BeginStep(kDevice, /*plan=*/1);
+    BeginStep(kDevice, /*plan=*/1);
     for (int i = 0; i < 3; ++i) {
       Ask(2 * i, 300'000);
       if (i == 1) native::recordStream(held_[2].first, other);
@@ -217,7 +219,7 @@ TEST_F(TorchCudaArenaTest, AServedStepMakesTheCallsThatTheFileHas) {
   count("one stream", [&] { Step(); });
   held_.clear();
   for (int i = 0; i < StepArena::kBadSteps; ++i) {
-    CudaAllocator::BeginStep(kDevice, /*plan=*/0);
+    BeginStep(kDevice, /*plan=*/0);
   }
   for (int i = 0; i < 12; ++i) step_on_two_streams();
   ASSERT_EQ(Facts().state, State::kServing);

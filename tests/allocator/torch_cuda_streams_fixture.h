@@ -19,6 +19,7 @@
 
 #include "tests/allocator/mutated_steps.h"
 #include "tests/allocator/torch_cuda_arena_fixture.h"
+#include "tests/allocator/torch_cuda_steps.h"
 #include "tests/cudasim/control.h"
 
 namespace ebbtide {
@@ -54,7 +55,7 @@ class TorchCudaStreamsTest : public TorchCudaArenaTest {
   }
 
   void RunStep(const std::vector<Buffer>& buffers, bool wants_plan) {
-    CudaAllocator::BeginStep(kDevice, wants_plan);
+    BeginStep(kDevice, wants_plan);
     for (const Buffer& buffer : buffers) {
       Begin(buffer);
       FreeIf([](Block& block) { return block.left-- <= 0; });

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "allocator/torch_cuda_allocator.h"
+#include "allocator/torch_cuda_books.h"
 #include "gtest/gtest.h"
 #include "hooks/cuda_device.h"
 #include "profiler/clock.h"
@@ -82,7 +83,7 @@ TEST_P(CudaTierTest, BytesComeBackAfterTheirMemoryWasTakenByOthers) {
   const void* const place = bytes.data();
   bytes = c10::Storage();
   // There is no other memory.
-  CudaAllocator::SetBudget(kDevice, CudaAllocator::Books(kDevice).reserved());
+  CudaAllocator::SetBudget(kDevice, BooksOf(kDevice).reserved());
   const c10::Storage other = Made(2);
   CudaAllocator::SetBudget(kDevice, kNoBudget);
   EXPECT_EQ(other.data(), place);
