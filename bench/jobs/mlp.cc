@@ -154,6 +154,10 @@ void Train(const Arguments& arguments) {
 int main(int argc, char** argv) {
   const Arguments arguments = Parse(argc, argv);
   torch::set_num_threads(arguments.threads);
+  // In its first call MKL chooses code for the processor; where two threads
+  // make that call at once, the square roots of one may differ in their last
+  // bits.
+  torch::ones({1}).sqrt();
   torch::manual_seed(arguments.seed);
   Train(arguments);
   return 0;
