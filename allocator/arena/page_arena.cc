@@ -31,7 +31,7 @@ void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict,
   if (verdict->what == ArenaVerdict::What::kUnbacked) return nullptr;
   void* const block = AllocateByDemand(need, stream, zone);
   if (block == nullptr) {
-    plan_->ExpectAgain(*verdict);
+    plan_->blocks().ExpectAgain(*verdict);
   } else if (verdict->what != ArenaVerdict::What::kUnplaced) {
     ++elsewhere_;
     elsewhere_bytes_ += need;

@@ -168,11 +168,9 @@ void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
 
 void PlannedArena::ExpectAgain(const ArenaVerdict& verdict) {
   using What = ArenaVerdict::What;
-  if (verdict.what == What::kUnplaced) --counts_.unplaced;
-  if (verdict.what == What::kOccupied) --counts_.occupied;
-  if (verdict.what == What::kUnplaced || verdict.what == What::kOccupied) {
-    --cursor_;
-  }
+  const bool is_occupied = verdict.what == What::kOccupied;
+  counts_.occupied -= is_occupied ? 1 : 0;
+  cursor_ -= is_occupied || verdict.what == What::kUnplaced ? 1 : 0;
 }
 
 void* PlannedArena::Serve(int index) {

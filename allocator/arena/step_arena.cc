@@ -45,15 +45,8 @@ bool LivedLonger(const std::vector<int64_t>& lives,
 }  // namespace
 
 const char* NameOf(StepArena::State state) {
-  switch (state) {
-    case StepArena::State::kRecording:
-      return "recording";
-    case StepArena::State::kServing:
-      return "serving";
-    case StepArena::State::kOff:
-      return "off";
-  }
-  return "";
+  constexpr const char* kNames[] = {"recording", "serving", "off"};
+  return kNames[static_cast<int>(state)];
 }
 
 void StepArena::BeginStep(int64_t plan) {
