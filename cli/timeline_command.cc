@@ -62,7 +62,7 @@ absl::Status WritePage(const TraceSource& source, std::ostream& out) {
   return absl::OkStatus();
 }
 
-// Whether the file can be replaced unasked: there is none, or a page of ours.
+// True if the file can be replaced unasked: there is none, or a page of ours.
 bool IsFree(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return true;
@@ -108,7 +108,7 @@ absl::Status In(const std::string& path, const absl::Status& status) {
                       absl::StrCat(path, ": ", status.message()));
 }
 
-// Who compares runs looks at curves and steps, and not at every event.
+// A comparison shows curves and steps, and not every event.
 absl::Status WriteComparison(const std::vector<Input>& inputs,
                              std::ostream& out) {
   std::vector<NamedTimeline> runs;
