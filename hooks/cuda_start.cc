@@ -142,22 +142,21 @@ std::optional<ArenaReport> ReportArena(DeviceIndex device) {
   if (arena == nullptr) return std::nullopt;
   const StepArena::Facts facts = arena->facts();
   const ArenaCounts& counts = facts.pages.counts;
-  return ArenaReport{
-      .state = NameOf(facts.state),
-      .reason = facts.reason,
-      .height = facts.height,
-      .bound = facts.bound,
-      .size = facts.pages.planned,
-      .moves = facts.pages.moves,
-      .beside = facts.beside,
-      .beside_alive = facts.beside_alive,
-      .retreats = facts.retreats,
-      .planned = counts.planned,
-      .planned_bytes = Bytes{counts.planned_bytes},
-      .elsewhere = facts.pages.elsewhere,
-      .elsewhere_bytes = Bytes{facts.pages.elsewhere_bytes},
-      .mismatches = counts.unexpected + counts.occupied + counts.skipped,
-      .mismatches_by_op = MismatchesByOp(facts)};
+  return ArenaReport{.state = NameOf(facts.state),
+                     .reason = facts.reason,
+                     .height = facts.height,
+                     .bound = facts.bound,
+                     .size = facts.pages.planned,
+                     .moves = facts.pages.moves,
+                     .beside = facts.beside,
+                     .beside_alive = facts.beside_alive,
+                     .retreats = facts.retreats,
+                     .planned = counts.planned,
+                     .planned_bytes = Bytes{counts.planned_bytes},
+                     .elsewhere = facts.pages.elsewhere,
+                     .elsewhere_bytes = Bytes{facts.pages.elsewhere_bytes},
+                     .mismatches = counts.mismatches(),
+                     .mismatches_by_op = MismatchesByOp(facts)};
 }
 
 // The largest that are alive, and who made them.

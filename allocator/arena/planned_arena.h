@@ -54,6 +54,7 @@ struct ArenaCounts {
   int64_t occupied = 0;    // whose slot has something live, or unordered
   int64_t skipped = 0;     // of the plan, that did not come
 
+  int64_t mismatches() const { return unexpected + occupied + skipped; }
   ArenaCounts& operator+=(const ArenaCounts& other);
 };
 

@@ -14,14 +14,6 @@ constexpr int kMostLayouts = 4;
 // One of so many requests that is not as planned is none too many.
 constexpr int64_t kTolerance = 100;
 
-// Requests that were not as planned, of what has been counted in between.
-int64_t Mismatches(const ArenaCounts& before, const ArenaCounts& now) {
-  const auto all = [](const ArenaCounts& c) {
-    return c.unexpected + c.occupied + c.skipped;
-  };
-  return all(now) - all(before);
-}
-
 std::string Describe(const ArenaCounts& before, const ArenaCounts& now) {
   return absl::StrCat("in a step ", now.unexpected - before.unexpected,
                       " requests were not expected, ",
@@ -79,7 +71,7 @@ void StepArena::Judge(int64_t plan) {
   const ArenaCounts before = std::exchange(judged_, now);
   ++steps_served_;
   const auto requests = static_cast<int64_t>(step_.size());
-  const int64_t wrong = Mismatches(before, now);
+  const int64_t wrong = now.mismatches() - before.mismatches();
   const bool is_bad = wrong * kTolerance > requests;
   if (is_bad && is_wanted && plan != served_plan_) {
     pages_.EndPlan();
