@@ -60,8 +60,8 @@ absl::StatusOr<PlacedStep> PlaceStep(absl::Span<const StepBlock> step,
     placed.push_back(i);
     problem.buffers.push_back(BufferOf(step, i, grain));
   }
-  // Rounds, but no search: what it leaves is scattered.
-  auto result = Place(problem, {.nodes = 1});
+  // Little search, for which the step waits: what it leaves is scattered.
+  auto result = Place(problem, {.nodes = 2000});
   if (!result.ok()) return result.status();
   const absl::Status valid = ValidatePlacement(problem, result->placement);
   if (!valid.ok()) {
