@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "planner/bound.h"
@@ -212,6 +213,7 @@ class Solver {
   }
 
   void TryDemand() {
+    if (std::exchange(has_tried_demand_, true)) return;
     Draft draft = DemandDraft(graph_, options_.budget, DemandOrder::kNextUse);
     if (options_.offload) draft.offloaded.assign(graph_.values, 0);
     Try(std::move(draft));
@@ -320,6 +322,7 @@ class Solver {
   Evaluator evaluator_;
   Evaluation evaluation_;
   std::vector<Start> starts_;
+  bool has_tried_demand_ = false;
   const absl::Time begin_ = absl::Now();
   absl::Time search_deadline_;
   OverheadBound bound_;
