@@ -1,5 +1,5 @@
-// What large blocks that this thread allocates count as, and what its blocks
-// are filled with, on every device.
+// `AllocationKind` says as what large blocks of this thread count, and
+// `AllocationFill` with what its new blocks are filled, on every device.
 #ifndef EBBTIDE_ALLOCATOR_ALLOCATION_KIND_H_
 #define EBBTIDE_ALLOCATOR_ALLOCATION_KIND_H_
 

@@ -51,12 +51,11 @@ namespace ebbtide {
   AGAIN(memset_async, cudaMemsetAsync)
 
 struct CudaApi {
-  // Those of the CUDA runtime that is in the process, libcudart.so.13 or
-  // .so.12. It is held for ever, so that who unloads it does not take its
-  // functions along. FailedPrecondition if there is none, which may change when
-  // torch is loaded, or if a function is missing in it. A call that fails is
-  // made once more, where that can help: what passes by itself costs the
-  // program nothing.
+  // Functions of the CUDA runtime that is in the process, libcudart.so.13 or
+  // .so.12. It is held for ever: unloading it elsewhere leaves them valid.
+  // FailedPrecondition if there is none, which may change when torch is loaded,
+  // or if a function is missing in it. A call that fails is made once more,
+  // where that can help: what passes by itself costs the program nothing.
   static absl::StatusOr<const CudaApi*> Loaded();
 
 #define EBBTIDE_MEMBER(member, function) decltype(&(function)) member;

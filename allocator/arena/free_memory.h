@@ -62,7 +62,7 @@ class FreeMemory {
   // Makes `count` pages spare, which are none of `but`. False where there are
   // fewer then.
   bool Supply(int64_t count, PageRange but);
-  // The same without new ones, as far as that goes.
+  // Makes at most `count` free pages spare, and creates none.
   void TakePages(int64_t count, PageRange but);
   // Maps spare pages where [begin, end), which is free, has none. They are free
   // ones of the stream.

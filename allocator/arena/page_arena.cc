@@ -26,10 +26,10 @@ void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict,
   if (plan_ == nullptr) return AllocateByDemand(need, stream, zone);
   ArenaVerdict unheard;
   if (verdict == nullptr) verdict = &unheard;
-  if (void* const block = plan_->blocks().Allocate(size, stream, verdict))
-    return block;
+  void* block = plan_->blocks().Allocate(size, stream, verdict);
+  if (block != nullptr) return block;
   if (verdict->what == ArenaVerdict::What::kUnbacked) return nullptr;
-  void* const block = AllocateByDemand(need, stream, zone);
+  block = AllocateByDemand(need, stream, zone);
   if (block == nullptr) {
     plan_->blocks().ExpectAgain(*verdict);
   } else if (verdict->what != ArenaVerdict::What::kUnplaced) {

@@ -50,7 +50,7 @@ class PageMap {
   int64_t moves() const { return moves_; }  // pages that became spare
   // The number of pages that may be mapped besides those that are.
   int64_t Room() const { return system_.Room(); }
-  // Those that [begin, end) touches, in bytes.
+  // Numbers of the pages that [begin, end), in bytes, touches.
   PageRange RangeOf(int64_t begin, int64_t end) const {
     return {.first = begin / page_, .last = (end + page_ - 1) / page_};
   }

@@ -50,8 +50,8 @@ class TorchPools : public ReplayPolicy {
     return segment;
   }
 
-  // What is free at the end of all that is mapped counts as what it can grow
-  // to, so any other that is large enough comes first.
+  // The hole at the end of all that is mapped counts as large as it can grow,
+  // so any other that is large enough comes first.
   Hole FindInRange(Pool* pool, int64_t size, bool small) {
     if (pool->end < 0) pool->end = ranges_++ * kRange;
     Hole last = pool->free.EndingAt(pool->end);

@@ -125,7 +125,7 @@ def test_a_step_that_follows_a_plan_evicts_no_more_than_planned(
 
 
 def evictions_by_step(trace: Path, path: Path) -> dict[int, list[str]]:
-    """Who evicted, "plan" or "demand", for each eviction of each step."""
+    """For each step, "plan" or "demand" for each eviction, by what asked for it."""
     page = run([harness.EBBTIDE, "timeline", trace, "-o", path])
     assert page.returncode == 0, page.stderr
     events = json.loads(path.read_text())["traceEvents"]

@@ -41,7 +41,7 @@ SPEAKERS = (
     *("hooks/*.cc", "hooks/*.c", "allocator/torch_*.cc"),
     *("python/ebbtide/*.py", "cli/launch.cc"),
 )
-# What a shown line has of one run and one machine.
+# Parts of a shown line that differ between runs and machines.
 VARIES = re.compile(r"\.\.\.|0x\S+|[0-9a-f]{64}|\d[\d.]*|[KMG]iB")
 # PyTorch's own words, which we repeat.
 THEIRS = ("one of the variables needed for gradient computation",)

@@ -122,7 +122,7 @@ def test_curves_and_step_times_are_those_of_the_traces(
     for i, trace in enumerate(runs, 1):
         curve = [row for row in points(shown, "curve") if row[i] is not None]
         assert max(row[i] or 0 for row in curve) == peak_of(trace)
-        # The same step of both stands at the same place.
+        # Steps with one number stand at one place.
         step = trace.steps[3]
         inside = [row[i] or 0 for row in curve if 3 <= (row[0] or 0) < 4]
         assert max(inside) == step.peak
