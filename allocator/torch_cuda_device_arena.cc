@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "allocator/allocation_kind.h"
 #include "allocator/cuda_api.h"
 #include "allocator/torch_cuda_books.h"
 #include "allocator/torch_cuda_budget.h"
@@ -34,7 +35,10 @@ const CudaEvent& EventOf(const StreamMark& mark) {
 
 // Parameters, gradients and optimizer state are written without a graph.
 PageArena::By WhoAsks() {
-  if (c10::GradMode::is_enabled()) return PageArena::By::kForward;
+  if (c10::GradMode::is_enabled() ||
+      AllocationKind::Current() != Kind::kOther) {
+    return PageArena::By::kForward;
+  }
   return torch::autograd::get_current_node() != nullptr
              ? PageArena::By::kBackward
              : PageArena::By::kOutside;

@@ -15,7 +15,34 @@ absl::Status PageArena::Reserve(Bytes size) {
 PageArena::Zone PageArena::ZoneFor(int64_t size, By by) const {
   if (size < small_) return Zone::kSmall;
   if (by == By::kForward || !lasting_.contains(size)) return Zone::kPassing;
-  return by == By::kBackward ? Zone::kGradients : Zone::kLasting;
+  if (by == By::kOutside) return Zone::kLasting;
+  const auto turn = turns_.find(size);
+  return gradients_.empty() ||
+                 gradients_.contains(
+                     {size, turn == turns_.end() ? 0 : turn->second})
+             ? Zone::kGradients
+             : Zone::kPassing;
+}
+
+void PageArena::NoteTurn(const void* block, int64_t size, By by) {
+  if (by == By::kOutside) EndPass();
+  if (by != By::kBackward || block == nullptr || size < small_) return;
+  const int64_t turn = turns_[size]++;
+  const auto live =
+      live_.find(static_cast<const char*>(block) - free_.pages().base());
+  if (live != live_.end()) live->second.turn = turn;
+}
+
+// A plan's blocks have no turns, and leave what is known as it is.
+void PageArena::EndPass() {
+  if (turns_.empty()) return;
+  turns_.clear();
+  if (plan_ != nullptr) return;
+  gradients_.clear();
+  for (auto& [begin, live] : live_) {
+    if (live.turn >= 0) gradients_.insert({live.end - begin, live.turn});
+    live.turn = -1;
+  }
 }
 
 void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict,
@@ -23,13 +50,26 @@ void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict,
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
   const Zone zone = ZoneFor(need, by);
-  if (plan_ == nullptr) return AllocateByDemand(need, stream, zone);
   ArenaVerdict unheard;
-  if (verdict == nullptr) verdict = &unheard;
+  void* const block =
+      plan_ == nullptr
+          ? AllocateByDemand(need, stream, zone)
+          : AllocateByPlan(size, stream, zone,
+                           verdict == nullptr ? &unheard : verdict);
+  NoteTurn(block, need, by);
+  return block;
+}
+
+void* PageArena::AllocateByPlan(Bytes size, int stream, Zone zone,
+                                ArenaVerdict* verdict) {
   void* block = plan_->blocks().Allocate(size, stream, verdict);
   if (block != nullptr) return block;
-  if (verdict->what == ArenaVerdict::What::kUnbacked) return nullptr;
+  const int64_t need = AlignUp(Count(size), kArenaGrain);
   block = AllocateByDemand(need, stream, zone);
+  // An eviction instead would be one that no plan has.
+  if (block == nullptr && verdict->what == ArenaVerdict::What::kOccupied) {
+    block = AllocateAmongOthers(need, stream);
+  }
   if (block == nullptr) {
     plan_->blocks().ExpectAgain(*verdict);
   } else if (verdict->what != ArenaVerdict::What::kUnplaced) {
@@ -42,12 +82,18 @@ void* PageArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict,
 void* PageArena::AllocateAnywhere(Bytes size, int stream, By by) {
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
-  const Zone own = ZoneFor(need, by);
+  void* block = AllocateByDemand(need, stream, ZoneFor(need, by));
+  if (block == nullptr) block = AllocateAmongOthers(need, stream);
+  NoteTurn(block, need, by);
+  return block;
+}
+
+void* PageArena::AllocateAmongOthers(int64_t size, int stream) {
   for (const Zone zone :
-       {own, Zone::kPassing, Zone::kGradients, Zone::kLasting, Zone::kSmall}) {
-    if (void* const block = AllocateByDemand(need, stream, zone)) return block;
+       {Zone::kPassing, Zone::kGradients, Zone::kLasting, Zone::kSmall}) {
+    if (void* const block = AllocateByDemand(size, stream, zone)) return block;
   }
-  void* const block = AllocateJoined(need, stream);
+  void* const block = AllocateJoined(size, stream);
   free_.pages().ReleaseSpare();
   return block;
 }
@@ -217,6 +263,7 @@ bool PageArena::BeginPlan(ArenaPlan plan) {
 
 void PageArena::BeginStep() {
   const std::lock_guard lock(mutex_);
+  EndPass();
   if (plan_ != nullptr) return plan_->blocks().BeginStep();
   lasting_.clear();
   for (const auto& [begin, live] : live_) lasting_.insert(live.end - begin);
@@ -246,6 +293,7 @@ PageArena::Facts PageArena::facts() const {
   const std::lock_guard lock(mutex_);
   const PageMap& pages = free_.pages();
   Facts facts = {.mapped = Bytes{pages.mapped() * pages.page()},
+                 .room = Bytes{pages.Room() * pages.page()},
                  .free = Bytes{std::ssize(free_.Pages()) * pages.page()},
                  .alive = Bytes{alive_},
                  .moves = pages.moves(),

@@ -8,7 +8,8 @@
 // work of the same stream used last; else where the fewest pages are missing.
 // Small blocks, large ones that outlive steps and all others have addresses
 // apart, so that few blocks that stay keep pages of blocks that go. A block may
-// outlive its step if its caller says so and one of the same size has.
+// outlive its step if its caller says so and one of the same size has; one of a
+// backward pass does if that of its turn has, among those of its size.
 // While a plan is served (allocator/arena/planned_arena.h), it has addresses of
 // its own, whose pages are mapped when its slots are first asked for, and what
 // it does not expect is served by demand. Its scattered slots have pages that
@@ -35,6 +36,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -56,6 +58,7 @@ class PageArena {
  public:
   struct Facts {
     Bytes mapped{};   // pages, of the plan and others
+    Bytes room{};     // of pages that may be mapped besides
     Bytes free{};     // of pages at which no block lies, without the plan's
     Bytes planned{};  // pages of the plan's addresses
     Bytes alive{};    // blocks, served by demand or planned
@@ -83,9 +86,8 @@ class PageArena {
   enum class By { kForward, kBackward, kOutside };
 
   // A block of at least `size` bytes (positive) for work on the stream; nullptr
-  // where there are not enough pages for it. `verdict` is
-  // the plan's. A request of which it is kUnbacked may be made again when
-  // memory has been freed.
+  // where there are not enough pages for it. The request may be made again when
+  // memory has been freed. `verdict` is the plan's.
   void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr,
                  By by = By::kForward);
   // Allocates by demand, without a look at the plan, also among blocks of other
@@ -144,6 +146,7 @@ class PageArena {
   struct Live {
     int64_t end = 0;
     int stream = 0;
+    int64_t turn = -1;  // in its backward pass, among those of its size
   };
 
   // Parts of other pages that a block has, which are mapped a second time, at
@@ -155,6 +158,11 @@ class PageArena {
 
   // All with the lock held:
   Zone ZoneFor(int64_t size, By by) const;
+  void* AllocateByPlan(Bytes size, int stream, Zone zone,
+                       ArenaVerdict* verdict);
+  void* AllocateAmongOthers(int64_t size, int stream);
+  void NoteTurn(const void* block, int64_t size, By by);
+  void EndPass();
   void* AllocateByDemand(int64_t size, int stream, Zone zone);
   void* AllocateJoined(int64_t size, int stream);
   bool MapJoint(const PageJoint& joint, PageRange at, int stream);
@@ -169,9 +177,13 @@ class PageArena {
   const int64_t small_;
   mutable std::mutex mutex_;
   FreeMemory free_;
-  absl::flat_hash_set<int64_t> lasting_;     // sizes of what outlived a step
-  absl::flat_hash_map<int64_t, Live> live_;  // served by demand, by offset
-  int64_t alive_ = 0;                        // bytes of those
+  absl::flat_hash_set<int64_t> lasting_;  // sizes of what outlived a step
+  absl::flat_hash_map<int64_t, int64_t> turns_;  // by size, in this pass
+  // Sizes and turns of what outlived the last backward pass; empty where that
+  // is not known.
+  absl::flat_hash_set<std::pair<int64_t, int64_t>> gradients_;
+  absl::flat_hash_map<int64_t, Live> live_;      // served by demand, by offset
+  int64_t alive_ = 0;                            // bytes of those
   absl::flat_hash_map<int64_t, Joined> joined_;  // those of them that are
   std::unique_ptr<PlanPages> plan_;
   ArenaCounts ended_;  // of plans that have ended

@@ -151,11 +151,8 @@ void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
     *verdict = {What::kUnplaced, index};
     return nullptr;
   }
-  const bool is_free = ComeUp(index) && (late_.empty() || !MeetsLate(slot));
-  if (is_free && backing_ != nullptr && !backing_->Back(slot)) {
-    *verdict = {What::kUnbacked, index};
-    return nullptr;
-  }
+  const bool is_free = ComeUp(index) && (late_.empty() || !MeetsLate(slot)) &&
+                       (backing_ == nullptr || backing_->Back(slot));
   ++cursor_;
   if (!is_free || (order_ != nullptr && !RunsBehindPreceding(slot))) {
     turns_[index] = Turn::kNotServed;

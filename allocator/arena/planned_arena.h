@@ -40,8 +40,7 @@ struct ArenaVerdict {
     kUnplaced,    // expected, and left to others by the plan
     kBeyond,      // all of the plan had come
     kUnexpected,  // it is not among the next of the plan
-    kOccupied,    // its slot has something live, or unordered
-    kUnbacked,    // its slot has no memory yet; it may be asked for again
+    kOccupied,    // its slot has something live, or unordered, or no memory
   };
   What what = What::kPlanned;
   int slot = 0;  // where the plan was; with kUnplaced, the request's own
@@ -51,7 +50,7 @@ struct ArenaCounts {
   int64_t planned = 0;  // requests served from their slots
   int64_t planned_bytes = 0;
   int64_t unexpected = 0;  // others that are not among the next of the plan
-  int64_t occupied = 0;    // whose slot has something live, or unordered
+  int64_t occupied = 0;    // whose slot is kOccupied
   int64_t skipped = 0;     // of the plan, that did not come
 
   int64_t mismatches() const { return unexpected + occupied + skipped; }

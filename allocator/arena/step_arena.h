@@ -114,6 +114,7 @@ class StepArena {
   void Judge(int64_t plan);
   bool IsDueAnew(bool is_wrong, bool is_bad);
   void Record(bool is_wanted);
+  Bytes RoomForPlan() const;
   void TakeOver();
   void TurnOff(std::string reason);
   void Retry(bool is_retreat);

@@ -6,40 +6,14 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/allocator/arena_check.h"
-#include "tests/allocator/fake_pages.h"
+#include "tests/allocator/page_arena_fixture.h"
 
 namespace ebbtide {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
-constexpr Bytes kAddresses{256 * kMiB};
-
 ArenaPlan PlanOf(std::vector<PlannedRequest> step) {
   return ArenaPlan::Make(step);
 }
-
-class PageArenaTest : public testing::Test {
- protected:
-  void SetUp() override { ASSERT_TRUE(arena_.Reserve(kAddresses).ok()); }
-  void TearDown() override {
-    EXPECT_EQ(pages_.problem(), "");
-    EXPECT_TRUE(ArenaCheck::Holds(arena_));
-  }
-
-  void* Allocate(int64_t size, int stream = 0) {
-    void* const block = arena_.Allocate(Bytes{size}, stream);
-    if (block != nullptr) pages_.Take(block, size, stream);
-    return block;
-  }
-  void Free(void* block, std::vector<int> others = {}) {
-    pages_.Give(block, others);
-    EXPECT_TRUE(arena_.Free(block, others));
-  }
-
-  FakePages pages_{3};
-  PageArena arena_{&pages_, &pages_};
-};
 
 TEST_F(PageArenaTest, PagesAreMappedForABlockAndKeptForTheNextOne) {
   void* const block = Allocate(3 * kFakePage);
@@ -71,10 +45,7 @@ TEST_F(PageArenaTest, BlocksThatMayOutliveAStepLieApart) {
   void* const activation = Allocate(kMiB + 512);
   EXPECT_EQ(activation, static_cast<char*>(parameter) + kMiB + 512);
   const auto last = [&](int64_t size, PageArena::By by) {
-    void* const block =
-        arena_.Allocate(Bytes{size}, 0, /*verdict=*/nullptr, by);
-    pages_.Take(block, size, 0);
-    return static_cast<char*>(block);
+    return static_cast<char*>(Allocate(size, 0, by));
   };
   constexpr auto kBackward = PageArena::By::kBackward;
   constexpr auto kOutside = PageArena::By::kOutside;
@@ -87,6 +58,22 @@ TEST_F(PageArenaTest, BlocksThatMayOutliveAStepLieApart) {
   // None of that size has outlived a step.
   EXPECT_EQ(last(2 * kMiB, kBackward),
             static_cast<char*>(activation) + kMiB + 512);
+}
+
+TEST_F(PageArenaTest, GradientsLieApartFromOthersOfTheirSize) {
+  constexpr auto kBackward = PageArena::By::kBackward;
+  constexpr int64_t kSize = kMiB + 512;
+  const void* const parameter = Allocate(kSize);
+  for (int step = 0; step < 3; ++step) {
+    arena_.BeginStep();
+    void* const passing = Allocate(kSize, 0, kBackward);
+    void* const kept = Allocate(kSize, 0, kBackward);
+    EXPECT_EQ(passing > parameter, step > 0) << "it may stay in the first step";
+    EXPECT_LT(kept, parameter);
+    Free(passing);
+    Free(Allocate(512, 0, PageArena::By::kOutside));
+    Free(kept);
+  }
 }
 
 TEST_F(PageArenaTest, FreePagesMoveWhereHolesAreTooSmall) {
@@ -149,127 +136,10 @@ TEST_F(PageArenaTest, FreePagesAreGivenBackAndNoOthers) {
   void* const held = Allocate(kFakePage);
   Free(Allocate(3 * kFakePage));
   EXPECT_EQ(arena_.GiveBack(Bytes{1}, /*of_plan=*/true), Bytes{kFakePage});
-  EXPECT_EQ(arena_.GiveBack(kAddresses, /*of_plan=*/true),
+  EXPECT_EQ(arena_.GiveBack(Bytes{256 * kMiB}, /*of_plan=*/true),
             Bytes{2 * kFakePage});
   EXPECT_EQ(pages_.created(), 1);
   Free(held);
-}
-
-TEST_F(PageArenaTest, PlannedAddressesGetTheirPagesWhenTheyAreAskedFor) {
-  ASSERT_TRUE(arena_.BeginPlan(
-      PlanOf({{.size = Bytes{2 * kFakePage}, .offset = 0},
-              {.size = Bytes{kFakePage}, .offset = 2 * kFakePage}})));
-  EXPECT_EQ(pages_.mapped(), 0);
-  void* const first = Allocate(2 * kFakePage);
-  EXPECT_EQ(pages_.mapped(), 2);
-  EXPECT_EQ(Allocate(kFakePage), static_cast<char*>(first) + 2 * kFakePage);
-  EXPECT_EQ(arena_.facts().planned, Bytes{3 * kFakePage});
-  EXPECT_EQ(arena_.facts().counts.planned, 2);
-}
-
-TEST_F(PageArenaTest, WhereThePlanHasNoPageYetTheRequestMayBeMadeAgain) {
-  pages_.limit = 2;
-  void* const held = Allocate(kFakePage);
-  ASSERT_TRUE(
-      arena_.BeginPlan(PlanOf({{.size = Bytes{2 * kFakePage}, .offset = 0}})));
-  ArenaVerdict verdict;
-  EXPECT_EQ(arena_.Allocate(Bytes{2 * kFakePage}, 0, &verdict), nullptr);
-  EXPECT_EQ(verdict.what, ArenaVerdict::What::kUnbacked);
-  Free(held);
-  EXPECT_NE(Allocate(2 * kFakePage), nullptr);
-  EXPECT_EQ(arena_.facts().counts.planned, 1);
-  EXPECT_EQ(arena_.facts().counts.skipped, 0);
-}
-
-TEST_F(PageArenaTest, RequestThatFindsNoMemoryHasItsSlotWhenItIsMadeAgain) {
-  pages_.limit = 3;
-  ASSERT_TRUE(
-      arena_.BeginPlan(PlanOf({{.size = Bytes{2 * kFakePage}, .offset = 0},
-                               {.size = Bytes{2 * kFakePage}, .offset = 0},
-                               {.size = Bytes{kFakePage}, .offset = kUnplaced},
-                               {.size = Bytes{kFakePage}, .offset = 0}})));
-  void* const late = Allocate(2 * kFakePage);
-  ArenaVerdict verdict;
-  EXPECT_EQ(arena_.Allocate(Bytes{2 * kFakePage}, 0, &verdict), nullptr);
-  EXPECT_EQ(verdict.what, ArenaVerdict::What::kOccupied);
-  Free(late);
-  void* const again = Allocate(2 * kFakePage);
-  EXPECT_EQ(again, late);
-  pages_.limit = 2;
-  EXPECT_EQ(arena_.Allocate(Bytes{kFakePage}, 0, &verdict), nullptr);
-  EXPECT_EQ(verdict.what, ArenaVerdict::What::kUnplaced);
-  pages_.limit = 3;
-  void* const unplaced = Allocate(kFakePage);
-  EXPECT_NE(unplaced, nullptr);
-  Free(again);
-  EXPECT_EQ(Allocate(kFakePage), late);
-  const ArenaCounts counts = arena_.facts().counts;
-  EXPECT_EQ(counts.planned, 3);
-  EXPECT_EQ(counts.occupied + counts.skipped + counts.unexpected, 0);
-}
-
-TEST_F(PageArenaTest, APlanThatPlacesNothingTakesNoAddresses) {
-  void* const held = Allocate(kMiB);
-  ASSERT_TRUE(
-      arena_.BeginPlan(PlanOf({{.size = Bytes{kMiB}, .offset = kUnplaced}})));
-  Free(held);
-  arena_.GiveBack(kAddresses, /*of_plan=*/true);
-  EXPECT_TRUE(ArenaCheck::Holds(arena_));
-  EXPECT_EQ(Allocate(kMiB), held);
-  arena_.EndPlan();
-}
-
-TEST_F(PageArenaTest, UnplannedRequestsTakeIdlePagesOfThePlan) {
-  pages_.limit = 4;
-  ASSERT_TRUE(
-      arena_.BeginPlan(PlanOf({{.size = Bytes{4 * kFakePage}, .offset = 0}})));
-  Free(Allocate(4 * kFakePage));
-  void* const other = Allocate(3 * kFakePage);
-  EXPECT_NE(other, nullptr);
-  EXPECT_EQ(arena_.facts().planned, Bytes{kFakePage});
-  EXPECT_EQ(arena_.facts().elsewhere, 1);
-  Free(other);
-  arena_.BeginStep();
-  EXPECT_NE(Allocate(4 * kFakePage), nullptr);
-  EXPECT_EQ(arena_.facts().planned, Bytes{4 * kFakePage});
-}
-
-// Each page asked for each copy: 75,000 calls in one step of a GPT of 1 B.
-TEST_F(PageArenaTest, CopiesOfAPlanThatEndsAreAskedForOnce) {
-  constexpr int kBlocks = 16;
-  std::vector<PlannedRequest> requests;
-  for (int i = 0; i < kBlocks; ++i) {
-    requests.push_back({.size = Bytes{kFakePage}, .offset = i * kFakePage});
-  }
-  ASSERT_TRUE(arena_.BeginPlan(PlanOf(requests)));
-  for (int i = 0; i < kBlocks; ++i) {
-    void* const block = Allocate(kFakePage);
-    const std::vector<StreamMark> ends = {pages_.Copy(block)};
-    pages_.Give(block, {});
-    EXPECT_TRUE(arena_.Free(block, {}, ends));
-  }
-  arena_.EndPlan();
-  EXPECT_LE(pages_.questions(), kBlocks);
-  pages_.limit = kBlocks;
-  Free(Allocate(kBlocks * kFakePage));
-  EXPECT_LE(pages_.questions(), 2 * kBlocks);
-}
-
-TEST_F(PageArenaTest, BlocksStayWhereTheyAreWhenThePlanEnds) {
-  ASSERT_TRUE(arena_.BeginPlan(
-      PlanOf({{.size = Bytes{kFakePage}, .offset = 0},
-              {.size = Bytes{kFakePage}, .offset = kFakePage},
-              {.size = Bytes{kFakePage}, .offset = 2 * kFakePage}})));
-  void* const first = Allocate(kFakePage);
-  void* const second = Allocate(kFakePage);
-  void* const third = Allocate(kFakePage);
-  Free(second);
-  arena_.EndPlan();
-  EXPECT_TRUE(ArenaCheck::Holds(arena_));
-  pages_.limit = 3;
-  EXPECT_NE(Allocate(kFakePage), nullptr);
-  Free(third);
-  Free(first);
 }
 
 TEST_F(PageArenaTest, AtLastSmallBlocksLieAmongLargeOnes) {

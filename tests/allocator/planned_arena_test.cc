@@ -155,7 +155,8 @@ TEST(PlannedArenaTest, ASlotWithoutMemoryMayBeAskedForAgain) {
   PlannedArena arena(PlanOf({At(0, 512), At(0, 700)}), kBase, nullptr, &memory);
   ArenaVerdict verdict;
   EXPECT_EQ(arena.Allocate(Bytes{512}, 0, &verdict), nullptr);
-  EXPECT_EQ(verdict.what, ArenaVerdict::What::kUnbacked);
+  EXPECT_EQ(verdict.what, ArenaVerdict::What::kOccupied);
+  arena.ExpectAgain(verdict);
   memory.has_memory = true;
   EXPECT_EQ(arena.Allocate(Bytes{512}, 0, &verdict), kBase);
   EXPECT_EQ(arena.counts().planned, 1);

@@ -88,6 +88,16 @@ TEST_F(StepArenaTest, AServedStepIsServedWhole) {
   EXPECT_EQ(arena_.facts().pages.moves, 0);
 }
 
+TEST_F(StepArenaTest, PlanWhosePagesFindNoRoomIsNotServed) {
+  pages_.limit = 1;
+  void* const other = Ask(512);
+  for (int i = 0; i < 20; ++i) Step();
+  EXPECT_EQ(arena_.facts().state, State::kOff);
+  EXPECT_EQ(arena_.facts().reason, "3072 bytes of addresses find no room");
+  EXPECT_EQ(Counts().planned, 0);
+  Free(other);
+}
+
 TEST_F(StepArenaTest, OneOtherStepDoesNotEndThePlan) {
   StepUntil(State::kServing);
   for (int i = 0; i < 5; ++i) {
