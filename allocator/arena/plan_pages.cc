@@ -128,11 +128,14 @@ void PlanPages::TakeIdle(int64_t count) {
 
 std::vector<PlanPages::Block> PlanPages::End() {
   UnmapScattered();
-  StreamUses uses = UsesSoFar(&order_);
+  // Stream 0 runs behind copies before its use is noted.
+  StreamUses outside;
   for (const StreamMark& end : blocks_.OutsideEnds()) {
     if (order_.IsOver(end) || order_.RunBehind(end, 0).ok()) continue;
-    uses.push_back({StreamUse::kOutside, end});
+    outside.push_back({StreamUse::kOutside, end});
   }
+  StreamUses uses = UsesSoFar(&order_);
+  uses.insert(uses.end(), outside.begin(), outside.end());
   std::vector<Block> live;
   int64_t next = base();
   for (const ArenaPlan::Slot* slot : blocks_.Live()) {

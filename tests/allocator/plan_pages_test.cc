@@ -146,5 +146,17 @@ TEST_F(PlanPagesTest, RequestForWhoseSlotNoPageIsLeftLiesInPartsOfPages) {
   EXPECT_EQ(arena_.facts().counts.planned, 1);
 }
 
+TEST_F(PlanPagesTest, WhenThePlanEndsOtherStreamsRunBehindCopiesOfItsBlocks) {
+  ASSERT_TRUE(arena_.BeginPlan(PlanOf({{.size = Bytes{kMiB}, .offset = 0}})));
+  void* const block = Allocate(kMiB);
+  const std::vector<StreamMark> ends = {pages_.Copy(block), pages_.Copy(block)};
+  pages_.Give(block, {});
+  EXPECT_TRUE(arena_.Free(block, {}, ends));
+  arena_.EndPlan();
+  pages_.limit = kMiB / kFakePage;
+  EXPECT_EQ(Allocate(kMiB, /*stream=*/1), block)
+      << "the checker sees the order";
+}
+
 }  // namespace
 }  // namespace ebbtide
