@@ -38,11 +38,6 @@ ENDS = {
     "encdec": Ends(921539072, 921539072, 7516192768, 7220494336),
     "lstm": Ends(2429167616, 2429167616, 5731516416, 5727322112),
 }
-# Cells of ./dev test that do not hold yet, and why. One that begins to hold fails.
-UNMET = {
-    "resnet-native-both": "gradients among activations waste parts of pages",
-    "resnet-expandable-both": "gradients among activations waste parts of pages",
-}
 
 
 def cells(*short: str) -> Iterator[Any]:
@@ -52,8 +47,6 @@ def cells(*short: str) -> Iterator[Any]:
         marks: list[Any] = []
         if short and name not in short:
             marks.append(pytest.mark.long)
-        if not short and not LONG and name in UNMET:
-            marks.append(pytest.mark.xfail(strict=True, reason=UNMET[name]))
         yield pytest.param(job, allocator, way, id=name, marks=marks)
 
 
