@@ -68,7 +68,7 @@ void* PageArena::AllocateByPlan(Bytes size, int stream, Zone zone,
   block = AllocateByDemand(need, stream, zone);
   // An eviction instead would be one that no plan has.
   if (block == nullptr && verdict->what == ArenaVerdict::What::kOccupied) {
-    block = AllocateAmongOthers(need, stream);
+    block = AllocateAmongOthers(need, stream, zone);
   }
   if (block == nullptr) {
     plan_->blocks().ExpectAgain(*verdict);
@@ -82,15 +82,17 @@ void* PageArena::AllocateByPlan(Bytes size, int stream, Zone zone,
 void* PageArena::AllocateAnywhere(Bytes size, int stream, By by) {
   const std::lock_guard lock(mutex_);
   const int64_t need = AlignUp(Count(size), kArenaGrain);
-  void* block = AllocateByDemand(need, stream, ZoneFor(need, by));
-  if (block == nullptr) block = AllocateAmongOthers(need, stream);
+  const Zone zone = ZoneFor(need, by);
+  void* block = AllocateByDemand(need, stream, zone);
+  if (block == nullptr) block = AllocateAmongOthers(need, stream, zone);
   NoteTurn(block, need, by);
   return block;
 }
 
-void* PageArena::AllocateAmongOthers(int64_t size, int stream) {
+void* PageArena::AllocateAmongOthers(int64_t size, int stream, Zone own) {
   for (const Zone zone :
        {Zone::kPassing, Zone::kGradients, Zone::kLasting, Zone::kSmall}) {
+    if (zone == own) continue;
     if (void* const block = AllocateByDemand(size, stream, zone)) return block;
   }
   void* const block = AllocateJoined(size, stream);

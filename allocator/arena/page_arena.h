@@ -160,7 +160,7 @@ class PageArena {
   Zone ZoneFor(int64_t size, By by) const;
   void* AllocateByPlan(Bytes size, int stream, Zone zone,
                        ArenaVerdict* verdict);
-  void* AllocateAmongOthers(int64_t size, int stream);
+  void* AllocateAmongOthers(int64_t size, int stream, Zone own);
   void NoteTurn(const void* block, int64_t size, By by);
   void EndPass();
   void* AllocateByDemand(int64_t size, int stream, Zone zone);

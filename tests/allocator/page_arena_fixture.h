@@ -14,10 +14,15 @@
 namespace ebbtide {
 
 inline constexpr int64_t kMiB = 1 << 20;
+inline constexpr Bytes kAddresses{256 * kMiB};
+
+inline ArenaPlan PlanOf(const std::vector<PlannedRequest>& step) {
+  return ArenaPlan::Make(step);
+}
 
 class PageArenaTest : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(arena_.Reserve(Bytes{256 * kMiB}).ok()); }
+  void SetUp() override { ASSERT_TRUE(arena_.Reserve(kAddresses).ok()); }
   void TearDown() override {
     EXPECT_EQ(pages_.problem(), "");
     EXPECT_TRUE(ArenaCheck::Holds(arena_));

@@ -11,10 +11,6 @@
 namespace ebbtide {
 namespace {
 
-ArenaPlan PlanOf(std::vector<PlannedRequest> step) {
-  return ArenaPlan::Make(step);
-}
-
 TEST_F(PageArenaTest, PagesAreMappedForABlockAndKeptForTheNextOne) {
   void* const block = Allocate(3 * kFakePage);
   EXPECT_EQ(pages_.mapped(), 3);
@@ -136,7 +132,7 @@ TEST_F(PageArenaTest, FreePagesAreGivenBackAndNoOthers) {
   void* const held = Allocate(kFakePage);
   Free(Allocate(3 * kFakePage));
   EXPECT_EQ(arena_.GiveBack(Bytes{1}, /*of_plan=*/true), Bytes{kFakePage});
-  EXPECT_EQ(arena_.GiveBack(Bytes{256 * kMiB}, /*of_plan=*/true),
+  EXPECT_EQ(arena_.GiveBack(kAddresses, /*of_plan=*/true),
             Bytes{2 * kFakePage});
   EXPECT_EQ(pages_.created(), 1);
   Free(held);

@@ -10,12 +10,7 @@
 namespace ebbtide {
 namespace {
 
-class PlanPagesTest : public PageArenaTest {
- protected:
-  static ArenaPlan PlanOf(const std::vector<PlannedRequest>& step) {
-    return ArenaPlan::Make(step, Bytes{kFakePage});
-  }
-};
+class PlanPagesTest : public PageArenaTest {};
 
 TEST_F(PlanPagesTest, PlannedAddressesGetTheirPagesWhenTheyAreAskedFor) {
   ASSERT_TRUE(arena_.BeginPlan(
@@ -75,7 +70,7 @@ TEST_F(PlanPagesTest, APlanThatPlacesNothingTakesNoAddresses) {
   ASSERT_TRUE(
       arena_.BeginPlan(PlanOf({{.size = Bytes{kMiB}, .offset = kUnplaced}})));
   Free(held);
-  arena_.GiveBack(Bytes{256 * kMiB}, /*of_plan=*/true);
+  arena_.GiveBack(kAddresses, /*of_plan=*/true);
   EXPECT_TRUE(ArenaCheck::Holds(arena_));
   EXPECT_EQ(Allocate(kMiB), held);
   arena_.EndPlan();
