@@ -28,6 +28,7 @@ void PageArena::NoteTurn(const void* block, int64_t size, By by) {
   if (by == By::kOutside) EndPass();
   if (by != By::kBackward || block == nullptr || size < small_) return;
   const int64_t turn = turns_[size]++;
+  if (plan_ != nullptr) return;
   const auto live =
       live_.find(static_cast<const char*>(block) - free_.pages().base());
   if (live != live_.end()) live->second.turn = turn;

@@ -129,6 +129,20 @@ TEST_F(PlanPagesTest, BlocksStayWhereTheyAreWhenThePlanEnds) {
   Free(first);
 }
 
+// As gradients that lie apart by their turn (page_arena_test.cc).
+TEST_F(PlanPagesTest, BlockBesideThePlanHasNoTurnInItsBackwardPass) {
+  constexpr auto kBackward = PageArena::By::kBackward;
+  constexpr int64_t kSize = kMiB + 512;
+  const void* const parameter = Allocate(kSize);
+  arena_.BeginStep();
+  ASSERT_TRUE(arena_.BeginPlan(PlanOf({{.size = Bytes{512}, .offset = 0}})));
+  Allocate(kSize, 0, kBackward);
+  arena_.EndPlan();
+  arena_.BeginStep();
+  EXPECT_LT(Allocate(kSize, 0, kBackward), parameter);
+  EXPECT_LT(Allocate(kSize, 0, kBackward), parameter);
+}
+
 TEST_F(PlanPagesTest, RequestForWhoseSlotNoPageIsLeftLiesInPartsOfPages) {
   pages_.limit = 2;
   void* const held = Allocate(kFakePage + 512);
