@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "planner/size.h"
 
 namespace ebbtide {
 namespace {
@@ -142,25 +143,22 @@ void StepArena::TurnOff(std::string reason) {
   state_ = State::kOff;
 }
 
-// Bytes of pages that a plan may have: those at which no block lies, and those
-// of blocks that it has addresses for when they are asked for again.
+// Bytes that a plan may have: all but those of live blocks that it has no
+// addresses for when they are asked for again. Pages that such blocks share
+// with holes count in part: a request whose slot finds no page may lie there
+// (PageArena::AllocateByPlan).
 Bytes StepArena::RoomForPlan() const {
   const PageArena::Facts facts = pages_.facts();
-  Bytes room = facts.free + facts.room;
-  const auto count = static_cast<int64_t>(step_.size());
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t life = step_[i].life;
-    if (life <= count && i + life > count) room += step_[i].size;
-  }
-  return room;
+  std::lock_guard lock(mutex_);
+  return facts.mapped + facts.room - facts.alive + trace_.Returning(step_);
 }
 
 void StepArena::TakeOver() {
   auto layout = LayOut(step_, pages_.page());
   if (layout.ok() && layout->plan.height() > RoomForPlan()) {
     std::lock_guard lock(mutex_);
-    facts_.reason = absl::StrCat(Count(layout->plan.height()),
-                                 " bytes of addresses find no room");
+    facts_.reason = absl::StrCat(FormatSize(layout->plan.height()),
+                                 " of addresses find no room");
     trace_.Clear();
     return Retry(/*is_retreat=*/true);
   }

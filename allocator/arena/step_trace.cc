@@ -48,6 +48,16 @@ std::vector<StepRequest> StepTrace::Repeated() const {
   return step;
 }
 
+Bytes StepTrace::Returning(const std::vector<StepRequest>& step) const {
+  Bytes bytes{};
+  for (const auto& [block, place] : alive_) {
+    if (place.step != step_ - 1 || place.request >= step.size()) continue;
+    const StepRequest& request = step[place.request];
+    if (request.life <= std::ssize(step)) bytes += request.size;
+  }
+  return bytes;
+}
+
 absl::StatusOr<StepLayout> LayOut(const std::vector<StepRequest>& step,
                                   Bytes page) {
   std::vector<StepBlock> blocks;

@@ -43,6 +43,10 @@ class StepTrace {
   // it did not. Lives longer than a step are kLong.
   std::vector<StepRequest> Repeated() const;
 
+  // Bytes of live blocks of the last step whose requests live no longer than a
+  // step in `step`, one with the same requests.
+  Bytes Returning(const std::vector<StepRequest>& step) const;
+
  private:
   using Step = std::vector<StepRequest>;
   struct Place {

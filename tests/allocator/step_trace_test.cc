@@ -45,6 +45,15 @@ TEST(StepTraceTest, LivesAreCountedInRequestsAcrossSteps) {
   EXPECT_THAT(LivesOf(trace), ElementsAre(1, 3, StepRequest::kLong));
 }
 
+TEST(StepTraceTest, BlocksThatTheNextStepReplacesReturn) {
+  StepTrace trace;
+  for (int step = 0; step < 3; ++step) RunStep(&trace, step);
+  trace.BeginStep();
+  EXPECT_EQ(trace.Returning(trace.Repeated()), Bytes{200});
+  trace.OnFree(Block(3));
+  EXPECT_EQ(trace.Returning(trace.Repeated()), Bytes{0});
+}
+
 TEST(StepTraceTest, AnotherSizeOrStreamIsNoRepetition) {
   for (const bool other_stream : {false, true}) {
     StepTrace trace;

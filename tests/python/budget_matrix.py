@@ -185,6 +185,7 @@ class Use:
     """What the last plan that was followed makes of its budget."""
 
     state: str  # of the arena
+    reason: str  # for `state`, where planned addresses are not in use
     plans: int  # that were followed
     share: float  # planned peak and what lies beside, of what there is to use
     waste: int  # reserved less alive at the peak
@@ -201,7 +202,7 @@ class Use:
     def complaints(self, *, with_time: bool) -> Iterator[str]:
         """`with_time`: the planner has a processor for itself."""
         if self.state != "serving":
-            yield f"planned addresses are not in use, but {self.state}"
+            yield f"planned addresses are not in use, but {self.state}: {self.reason}"
         if self.share < LEAST_SHARE:
             yield f"{self.share:.1%} of the budget is planned with"
         if self.waste > self.allowed:
@@ -229,6 +230,7 @@ def use(run: Run, done: Outcome, most: int, trace: Path) -> Use | None:
     seconds = plan["predicted_time"] - float(tails[-1]) / 1e9
     return Use(
         state=arena["state"],
+        reason=arena.get("reason", ""),
         plans=len(plans),
         share=(plan["predicted_peak"] + beside) / room,
         waste=last_reserved - allocated,
