@@ -240,7 +240,6 @@ class Runtime final : public TapeListener {
   void TightenPlans(SignatureBook* book);
   // The last step followed its plan, and was not.
   void RefinePlans(SignatureBook* book);
-  void TakePlan(SignatureBook* book, std::shared_ptr<const TapePlan> plan);
   void Reprice(SignatureBook* book, const Planning::Made& made);
   void NoteStepTime(SignatureBook* book, bool evicted);
   void LearnStepTime(SignatureBook* book, double seconds) const;

@@ -14,15 +14,6 @@ namespace {
 // Evaluations of the search that tests wait for.
 constexpr int64_t kTestEvaluations = 20'000;
 
-// A plan that takes the place of another has to pay for being laid out, which
-// takes about a step: it does within 300 steps.
-bool IsWorth(const Plan& plan, const Candidate& other) {
-  constexpr double kGain = 0.003;
-  const Time gain = other.plan->plan.time - plan.time;
-  return gain >
-         kGain * std::max(other.plan->plan.time, other.times.Least() * 1e9);
-}
-
 }  // namespace
 
 void Runtime::Learn() {
@@ -173,7 +164,7 @@ void Runtime::FetchPlan(Planning::Made* made) {
     return;  // out of date
   } else if (made->plan.ok()) {
     book->plans = SignatureBook::Plans::kReady;
-    TakePlan(book, *std::move(made->plan));
+    if (book->Take(*std::move(made->plan))) ++report_.plans_made;
   } else if (!book->candidates.empty()) {
     return;  // those that there are stand
   } else if (absl::IsCancelled(made->plan.status())) {
@@ -181,24 +172,6 @@ void Runtime::FetchPlan(Planning::Made* made) {
   } else {
     book->RefusePlans(std::string(made->plan.status().message()));
   }
-}
-
-// A plan takes the place of the candidate of its kind: that moves bytes, or
-// that moves none.
-void Runtime::TakePlan(SignatureBook* book,
-                       std::shared_ptr<const TapePlan> plan) {
-  const Plan& made = plan->plan;
-  const bool moves = Contains(made, Action::Do::kOffload);
-  const auto old =
-      std::find_if(book->candidates.begin(), book->candidates.end(),
-                   [&](const Candidate& c) { return c.moves == moves; });
-  if (old != book->candidates.end()) {
-    if (!old->is_too_high && !IsWorth(made, *old)) return;
-    book->candidates.erase(old);
-  }
-  book->candidates.push_back({.plan = std::move(plan), .moves = moves});
-  book->priced_at = 0;
-  ++report_.plans_made;
 }
 
 void Runtime::Reprice(SignatureBook* book, const Planning::Made& made) {

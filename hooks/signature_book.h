@@ -103,6 +103,10 @@ struct SignatureBook {
     windows = 0;
     marked = 0;
   }
+  // Drops the candidates that are too high. The plan takes the place of the
+  // candidate of its kind (one that moves bytes, or one that moves none). False
+  // where that one is as good, and stays.
+  bool Take(std::shared_ptr<const TapePlan> plan);
   // By others that are made with more time. These are followed until then: a
   // step without a plan takes more memory.
   void ReplacePlans() {
