@@ -123,6 +123,10 @@ std::optional<Bytes> CudaDevice::ReservedAsPlanned(int index) const {
   const DeviceArena* const arena = ArenaOf(index);
   if (arena == nullptr) return std::nullopt;
   const StepArena::Facts facts = arena->facts();
+  if (facts.lacking > Bytes{}) {
+    return CudaAllocator::BudgetOf(static_cast<c10::DeviceIndex>(index)) +
+           facts.lacking;
+  }
   if (facts.state != StepArena::State::kServing) return std::nullopt;
   return std::max(facts.pages.planned, facts.height) + facts.beside;
 }

@@ -133,8 +133,9 @@ class Device {
   virtual std::optional<Bytes> WasteBeside(int /*index*/) const {
     return std::nullopt;
   }
-  // Bytes reserved for planned addresses and beside them; nullopt while no
-  // planned addresses serve.
+  // Bytes reserved for planned addresses and beside them: more than the budget
+  // where the addresses find no room. nullopt while there are no such
+  // addresses.
   virtual std::optional<Bytes> ReservedAsPlanned(int /*index*/) const {
     return std::nullopt;
   }

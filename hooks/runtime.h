@@ -149,8 +149,9 @@ class Runtime final : public TapeListener {
     bool was_short = false;                // of memory, without a plan
     std::shared_ptr<const TapePlan> plan;  // followed to its end
     // Bytes that planned addresses and what lies beside them take beyond live
-    // ones, where they served.
+    // ones, where they served or found no room.
     std::optional<Bytes> layout_waste;
+    bool found_no_room = false;  // those addresses
   };
   void StartWeights();
   // Sees the memory of the device, and opens the tier below it.
@@ -208,7 +209,8 @@ class Runtime final : public TapeListener {
   // False while planned addresses may come to serve steps and do not yet.
   bool IsPlaced() const;
   std::optional<Bytes> LayoutWaste() const;
-  void CloseLastStep();  // of the process
+  bool FoundNoRoom() const;  // the layout of planned addresses
+  void CloseLastStep();      // of the process
   // Its backward pass is: the step counts, though it goes on until the next
   // begins.
   bool IsStepOver() const;

@@ -79,7 +79,7 @@ void Runtime::Learn() {
     if (note_.is_settled && note_.layout_waste) {
       book.layout_waste = note_.layout_waste;
     }
-    if (was_pressed) {
+    if (was_pressed || note_.found_no_room) {
       TightenPlans(&book);
     } else {
       RefinePlans(&book);

@@ -55,17 +55,20 @@ bool Runtime::WasPressed() {
 
 // A device runs short before live bytes come to the budget, because of parts of
 // pages and of segments. A plan that keeps its time all the same is good
-// enough.
+// enough, where its addresses find room.
 void Runtime::TightenPlans(SignatureBook* book) {
   constexpr int kMost = 5;
   constexpr double kNear = 1.015;
   const Candidate* candidate = Followed();
   if (!Device::Get().is_async() || settings_.test_plans ||
       candidate == nullptr || candidate->is_too_high || !note_.is_settled ||
-      book->tightened >= kMost ||
-      candidate->times.Least() <
-          kNear * PredictedSeconds(*book, *candidate->plan) ||
-      ++book->short_steps < kTrial) {
+      book->tightened >= kMost) {
+    return;
+  }
+  if (!note_.found_no_room &&
+      (candidate->times.Least() <
+           kNear * PredictedSeconds(*book, *candidate->plan) ||
+       ++book->short_steps < kTrial)) {
     return;
   }
   book->short_steps = 0;
@@ -128,11 +131,17 @@ void Runtime::BookStep() {
   note_ = {.number = report_.steps.count() - 1,
            .is_settled = IsPlaced(),
            .marks = watch_.step_marks(),
-           .layout_waste = LayoutWaste()};
+           .layout_waste = LayoutWaste(),
+           .found_no_room = FoundNoRoom()};
   NoteWork();
   ++report_.steps_by_state[NameOf(state_)];
   ShowProgress(now, /*at_once=*/false);
   RefreshLastWords(now);
+}
+
+bool Runtime::FoundNoRoom() const {
+  const std::optional<Bytes> planned = Device::Get().ReservedAsPlanned(device_);
+  return planned && *planned > budget();
 }
 
 std::optional<Bytes> Runtime::LayoutWaste() const {

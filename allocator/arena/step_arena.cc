@@ -47,12 +47,13 @@ void StepArena::BeginStep(int64_t plan) {
   pages_.BeginStep();
   if (state_ == State::kServing) {
     Judge(plan);
-  } else {
-    served_plan_ = plan;
+  } else if (std::exchange(served_plan_, plan) != plan) {
+    std::lock_guard lock(mutex_);
+    in_a_row_ = 0;
+    facts_.lacking = Bytes{};
+    state_ = State::kRecording;
   }
-  if (state_ == State::kRecording || (state_ == State::kOff && !is_wanted)) {
-    Record(is_wanted);
-  }
+  if (state_ == State::kRecording) Record(is_wanted);
 }
 
 void StepArena::EndPlan() {
@@ -123,12 +124,7 @@ void StepArena::Record(bool is_wanted) {
   {
     std::lock_guard lock(mutex_);
     is_traced_ = is_wanted;
-    if (!is_wanted) {
-      trace_.Clear();
-      in_a_row_ = 0;
-      state_ = State::kRecording;
-      return;
-    }
+    if (!is_wanted) return trace_.Clear();
     trace_.BeginStep();
     step_ = trace_.Repeated();
     if (step_.empty()) return;
@@ -139,6 +135,7 @@ void StepArena::Record(bool is_wanted) {
 // With the mutex held.
 void StepArena::TurnOff(std::string reason) {
   facts_.reason = std::move(reason);
+  trace_.Clear();
   is_traced_ = false;
   state_ = State::kOff;
 }
@@ -155,12 +152,12 @@ Bytes StepArena::RoomForPlan() const {
 
 void StepArena::TakeOver() {
   auto layout = LayOut(step_, pages_.page());
-  if (layout.ok() && layout->plan.height() > RoomForPlan()) {
+  const Bytes room = RoomForPlan();
+  if (layout.ok() && layout->plan.height() > room) {
     std::lock_guard lock(mutex_);
-    facts_.reason = absl::StrCat(FormatSize(layout->plan.height()),
-                                 " of addresses find no room");
-    trace_.Clear();
-    return Retry(/*is_retreat=*/true);
+    facts_.lacking = layout->plan.height() - room;
+    return TurnOff(absl::StrCat(FormatSize(layout->plan.height()),
+                                " of addresses find no room"));
   }
   if (!layout.ok() || !pages_.BeginPlan(layout->plan)) {
     std::lock_guard lock(mutex_);
@@ -173,6 +170,7 @@ void StepArena::TakeOver() {
   std::lock_guard lock(mutex_);
   facts_.height = layout->plan.height();
   facts_.bound = layout->bound;
+  facts_.lacking = Bytes{};
   trace_.Clear();
   trace_.BeginStep();
   is_traced_ = true;

@@ -7,10 +7,10 @@
 //               longer, the plan is laid out anew for those. Where the job
 //               follows another plan of its own, its steps are traced by
 //               demand again.
-//   kOff        by demand, after kMostRetreats retreats in a row: kBadSteps in
-//               a row were not as planned, or memory was missing beside the
-//               plan. Until a plan is not wanted for a step, which is a new
-//               begin.
+//   kOff        by demand, where the layout finds no room, or after
+//               kMostRetreats retreats in a row: kBadSteps in a row were not as
+//               planned, or memory was missing beside the plan. Until the job
+//               follows another plan of its own or none, which is a new begin.
 //
 // Blocks that are alive when a plan begins stay where they are; they have a
 // place in it from their next request on.
@@ -48,6 +48,8 @@ class StepArena {
     // Of the last layout; 0: there was none.
     Bytes height{};
     Bytes bound{};  // that no layout is below
+    // Bytes that the layout needs beyond the room there is; 0: it was served.
+    Bytes lacking{};
     // What the device had beside the plan when the second step began that it
     // served: reserved bytes, and of these what was alive. Its owner's.
     Bytes beside{};

@@ -96,15 +96,21 @@ TEST_F(StepArenaTest, AServedStepIsServedWhole) {
 }
 
 TEST_F(StepArenaTest, PlanThatFindsNoRoomIsNotServed) {
-  pages_.limit = 1;
-  for (int i = 0; i < 20; ++i) {
-    Step();
+  const auto step_beside_another_block = [&](int64_t plan) {
+    Step(1024, plan);
     FreeKept();
     kept_ = AskBeside(2048);
-  }
+  };
+  pages_.limit = 1;
+  for (int i = 0; i < 20; ++i) step_beside_another_block(/*plan=*/1);
   EXPECT_EQ(arena_.facts().state, State::kOff);
   EXPECT_EQ(arena_.facts().reason, "3.00 KiB of addresses find no room");
+  EXPECT_EQ(arena_.facts().lacking, Bytes{1024});
   EXPECT_EQ(Counts().planned, 0);
+  step_beside_another_block(/*plan=*/2);
+  EXPECT_EQ(arena_.facts().state, State::kRecording)
+      << "another plan of the job's is a new begin";
+  EXPECT_EQ(arena_.facts().lacking, Bytes{0});
 }
 
 TEST_F(StepArenaTest, OneOtherStepDoesNotEndThePlan) {
