@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "allocator/holes.h"
+#include "planner/place_problem.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -22,22 +23,42 @@ struct Extent {
 
 class Extents {
  public:
-  // All extents end at or before `limit`.
-  explicit Extents(Bytes limit) : limit_(limit) {
+  // All extents end at or before `limit`. Their sizes are multiples of `grain`,
+  // and so are their addresses.
+  Extents(Bytes limit, int64_t grain) : limit_(limit), grain_(grain) {
     holes_.Add({.size = Count(limit)});
   }
 
-  // An extent of `size` bytes (positive); nullopt if there is no room.
-  std::optional<Extent> Take(Bytes size);
+  // An extent of at least `size` bytes (positive); nullopt if there is no room.
+  std::optional<Extent> Take(Bytes size) {
+    const int64_t need = AlignUp(Count(size), grain_);
+    std::lock_guard lock(mutex_);
+    const std::optional<Hole> hole = holes_.Best(need);
+    if (!hole) return std::nullopt;
+    holes_.TakeFront(*hole, need);
+    used_ += Bytes{need};
+    return Extent{hole->begin, Bytes{need}};
+  }
   // Gives back what Take returned. Never throws.
-  void Give(Extent extent);
+  void Give(Extent extent) {
+    std::lock_guard lock(mutex_);
+    used_ -= extent.size;
+    holes_.Add({.begin = extent.offset, .size = Count(extent.size)});
+  }
 
   Bytes limit() const { return limit_; }
-  Bytes used() const;
-  Bytes Largest() const;  // that Take has room for
+  Bytes used() const {
+    std::lock_guard lock(mutex_);
+    return used_;
+  }
+  Bytes Largest() const {  // that Take has room for
+    std::lock_guard lock(mutex_);
+    return Bytes{holes_.Largest() / grain_ * grain_};
+  }
 
  private:
   const Bytes limit_;
+  const int64_t grain_;
   mutable std::mutex mutex_;
   Bytes used_{};
   Holes holes_;

@@ -15,7 +15,6 @@
 
 #include "absl/strings/str_format.h"
 #include "allocator/mapped_pages.h"
-#include "planner/place_problem.h"
 #include "profiler/detached_thread.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -278,8 +277,7 @@ PinnedSlab::~PinnedSlab() {
 }
 
 absl::StatusOr<Extent> PinnedSlab::Take(Bytes size) {
-  const std::optional<Extent> extent =
-      extents_.Take(Bytes{AlignUp(Count(size), kGrain)});
+  const std::optional<Extent> extent = extents_.Take(size);
   if (!extent) {
     return absl::ResourceExhaustedError(absl::StrFormat(
         "host memory: no room for %d bytes; %d of its limit of %d are used",
@@ -297,17 +295,10 @@ absl::StatusOr<Extent> PinnedSlab::Take(Bytes size) {
   return *extent;
 }
 
-void PinnedSlab::Give(Extent extent) { extents_.Give(extent); }
-
 bool PinnedSlab::Prepare(Bytes size) {
   const int64_t ahead = Count(core_->options.ahead);
   core_->RequestAhead(std::max<int64_t>(Count(size) - ahead, 0));
   return !core_->IsGoingAhead();
-}
-
-Bytes PinnedSlab::Largest() const {
-  const int64_t largest = Count(extents_.Largest());
-  return Bytes{largest - largest % kGrain};
 }
 
 SlabStats PinnedSlab::Stats() const {

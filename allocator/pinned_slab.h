@@ -81,7 +81,7 @@ class PinnedSlab {
   // ResourceExhausted if there is no room within the limit or no memory.
   absl::StatusOr<Extent> Take(Bytes size);
   // Gives back what Take returned; no copy that touches it may be running.
-  void Give(Extent extent);
+  void Give(Extent extent) { extents_.Give(extent); }
   // Has the thread make the first `size` bytes, as far as the limit goes. True
   // once they are made, or where the thread makes no more.
   bool Prepare(Bytes size);
@@ -91,7 +91,8 @@ class PinnedSlab {
   // One copy must not cross a multiple of this: each is a registration.
   Bytes chunk() const { return chunk_; }
   Bytes limit() const { return extents_.limit(); }
-  Bytes Largest() const;  // that Take has room for
+  // The largest size that Take has room for.
+  Bytes Largest() const { return extents_.Largest(); }
   SlabStats Stats() const;
 
   // The driver's first refusal to pin memory; once, and OK otherwise.
@@ -101,7 +102,10 @@ class PinnedSlab {
   struct Core;
 
   PinnedSlab(std::shared_ptr<Core> core, char* base, Bytes limit, Bytes chunk)
-      : core_(std::move(core)), base_(base), chunk_(chunk), extents_(limit) {}
+      : core_(std::move(core)),
+        base_(base),
+        chunk_(chunk),
+        extents_(limit, kGrain) {}
 
   const std::shared_ptr<Core> core_;  // shared with the thread
   char* const base_;

@@ -156,7 +156,7 @@ SpillFile::SpillFile(int file, std::string directory, std::string file_system,
       directory_(std::move(directory)),
       file_system_(std::move(file_system)),
       system_(system),
-      extents_(limit) {}
+      extents_(limit, kPageSize) {}
 
 SpillFile::~SpillFile() { close(file_); }
 
@@ -175,17 +175,12 @@ void SpillFile::ProbeDirect() {
 }
 
 absl::StatusOr<Extent> SpillFile::Take(Bytes size) {
-  const std::optional<Extent> extent = extents_.Take(RoundUpToPage(size));
+  const std::optional<Extent> extent = extents_.Take(size);
   if (extent) return *extent;
   return absl::ResourceExhaustedError(
       absl::StrFormat("offload file in %s: no room for %d bytes; %d of its "
                       "limit of %d are used",
                       directory_, Count(size), Count(used()), Count(limit())));
-}
-
-Bytes SpillFile::Largest() const {
-  const int64_t largest = Count(extents_.Largest());
-  return Bytes{largest - largest % kPageSize};
 }
 
 absl::Status SpillFile::Write(Extent extent, const void* data, Bytes size) {

@@ -59,7 +59,8 @@ class SpillFile {
 
   Bytes limit() const { return extents_.limit(); }
   Bytes used() const { return extents_.used(); }
-  Bytes Largest() const;  // that Take has room for
+  // The largest size that Take has room for.
+  Bytes Largest() const { return extents_.Largest(); }
   // For people: "ext4", or the magic number of one without a name here.
   const std::string& file_system() const { return file_system_; }
   bool direct() const { return direct_; }  // O_DIRECT held

@@ -9,7 +9,7 @@ namespace ebbtide {
 namespace {
 
 TEST(ExtentsTest, ExtentsFollowEachOtherUpToTheLimit) {
-  Extents extents(Bytes{30});
+  Extents extents(Bytes{30}, /*grain=*/1);
   EXPECT_EQ(extents.Take(Bytes{10})->offset, 0);
   EXPECT_EQ(extents.Take(Bytes{20})->offset, 10);
   EXPECT_FALSE(extents.Take(Bytes{1}).has_value());
@@ -17,7 +17,7 @@ TEST(ExtentsTest, ExtentsFollowEachOtherUpToTheLimit) {
 }
 
 TEST(ExtentsTest, TheSmallestHoleThatFitsIsTaken) {
-  Extents extents(Bytes{100});
+  Extents extents(Bytes{100}, /*grain=*/1);
   const Extent big = *extents.Take(Bytes{30});
   extents.Take(Bytes{1});
   const Extent small = *extents.Take(Bytes{20});
@@ -31,7 +31,7 @@ TEST(ExtentsTest, TheSmallestHoleThatFitsIsTaken) {
 }
 
 TEST(ExtentsTest, NeighboursCoalesceOnBothSides) {
-  Extents extents(Bytes{50});
+  Extents extents(Bytes{50}, /*grain=*/1);
   const Extent a = *extents.Take(Bytes{10});
   const Extent b = *extents.Take(Bytes{10});
   const Extent c = *extents.Take(Bytes{10});
@@ -46,7 +46,7 @@ TEST(ExtentsTest, NeighboursCoalesceOnBothSides) {
 }
 
 TEST(ExtentsTest, FreeRoomAtTheEndCountsForLargerExtents) {
-  Extents extents(Bytes{40});
+  Extents extents(Bytes{40}, /*grain=*/1);
   extents.Take(Bytes{10});
   const Extent b = *extents.Take(Bytes{10});
   const Extent c = *extents.Take(Bytes{10});
@@ -55,9 +55,22 @@ TEST(ExtentsTest, FreeRoomAtTheEndCountsForLargerExtents) {
   EXPECT_EQ(extents.Take(Bytes{30})->offset, 10);
 }
 
+TEST(ExtentsTest, SizesAreWholeGrains) {
+  Extents extents(Bytes{39}, /*grain=*/10);
+  EXPECT_EQ(extents.Largest(), Bytes{30});
+  EXPECT_FALSE(extents.Take(Bytes{31}).has_value());
+  const Extent extent = *extents.Take(Bytes{11});
+  EXPECT_EQ(extent.size, Bytes{20});
+  EXPECT_EQ(extents.used(), Bytes{20});
+  EXPECT_EQ(extents.Take(Bytes{1})->offset, 20);
+  EXPECT_EQ(extents.Largest(), Bytes{0});
+  extents.Give(extent);
+  EXPECT_EQ(extents.Largest(), Bytes{20});
+}
+
 TEST(ExtentsTest, RandomUseNeverSharesAByte) {
   std::mt19937 rng(3);
-  Extents extents(Bytes{1000});
+  Extents extents(Bytes{1000}, /*grain=*/1);
   std::vector<Extent> held;
   std::vector<bool> taken(1000);
   int refused = 0;
