@@ -38,10 +38,10 @@ thread_local bool in_handler = false;
 CudaAllocator::Policy policy;
 
 // What the handler does may allocate, and must not ask for itself again.
-bool Relieve(DeviceIndex device, Bytes needed, Shortage shortage) {
+bool Relieve(DeviceIndex device, Bytes needed, bool is_locked) {
   if (policy.relieve == nullptr || in_handler) return false;
   in_handler = true;
-  const bool relieved = policy.relieve(device, needed, shortage);
+  const bool relieved = policy.relieve(device, needed, is_locked);
   in_handler = false;
   return relieved;
 }
@@ -147,7 +147,7 @@ class BudgetedCudaAllocator final : public ArenaCudaAllocator {
           !BooksOf(request.device).ledger().WouldExceed(segment)) {
         break;
       }
-      if (!Relieve(request.device, RoundUp(request.size), Shortage::kMissed)) {
+      if (!Relieve(request.device, RoundUp(request.size), /*is_locked=*/true)) {
         break;
       }
       relieved = true;
@@ -206,7 +206,7 @@ class BudgetedCudaAllocator final : public ArenaCudaAllocator {
         return data;
       }
       if (GiveBackNative(device, this)) continue;
-      if (!Relieve(device, rounded, Shortage::kForeseen)) break;
+      if (!Relieve(device, rounded, /*is_locked=*/false)) break;
     }
     return Allocate(arena, size, /*is_last=*/true);
   }
@@ -221,13 +221,13 @@ class BudgetedCudaAllocator final : public ArenaCudaAllocator {
     const absl::Cleanup restore = [&outer] { request = outer; };
     const Bytes rounded = RoundUp(size);
     while (WouldExceed(device, state, rounded) &&
-           Relieve(device, rounded, Shortage::kForeseen)) {
+           Relieve(device, rounded, /*is_locked=*/false)) {
     }
     for (;;) {
       try {
         return take();
       } catch (const c10::OutOfMemoryError& error) {
-        if (Relieve(device, rounded, Shortage::kForeseen)) continue;
+        if (Relieve(device, rounded, /*is_locked=*/false)) continue;
         ThrowWithReport(error, device, rounded);
       }
     }

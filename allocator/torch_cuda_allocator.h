@@ -29,7 +29,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "allocator/shortage.h"
 #include "planner/units.h"
 
 namespace ebbtide {
@@ -39,9 +38,10 @@ class DeviceArena;
 class CudaAllocator {
  public:
   // Frees something of a device and returns true, or returns false: nothing is
-  // left. Must not throw.
+  // left. Must not throw. `is_locked`: this thread holds the native allocator's
+  // lock, so that waiting for a lock of ours could be for ever.
   using PressureHandler = bool (*)(c10::DeviceIndex device, Bytes needed,
-                                   Shortage shortage);
+                                   bool is_locked);
 
   // What a device has when it is first used.
   struct Room {

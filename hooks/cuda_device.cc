@@ -67,10 +67,10 @@ CudaDevice::CudaDevice(const CudaApi* api, int devices)
 }
 
 bool CudaDevice::Relieve(c10::DeviceIndex device, Bytes needed,
-                         Shortage shortage) {
+                         bool is_locked) {
   const auto relieve = relieve_in_use.load();
   return relieve != nullptr &&
-         relieve({.device = device, .needed = needed, .shortage = shortage});
+         relieve({.device = device, .needed = needed, .is_locked = is_locked});
 }
 
 absl::Status CudaDevice::Install(const Settings& /*settings*/,

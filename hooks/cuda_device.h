@@ -27,7 +27,7 @@ class CudaDevice final : public Device {
   CudaDevice(const CudaApi* api, int devices);
 
   // For CudaAllocator::Policy; false before Install.
-  static bool Relieve(c10::DeviceIndex device, Bytes needed, Shortage shortage);
+  static bool Relieve(c10::DeviceIndex device, Bytes needed, bool is_locked);
 
   Facts FactsOf(int index) const override;
   int CurrentIndex() const override;

@@ -36,7 +36,6 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "allocator/ledger.h"
-#include "allocator/shortage.h"
 #include "hooks/host_tier.h"
 #include "hooks/settings.h"
 #include "hooks/tier_words.h"
@@ -49,10 +48,9 @@ namespace ebbtide {
 struct Pressure {
   int device = 0;
   Bytes needed{};
-  Shortage shortage = Shortage::kForeseen;
   // PyTorch's allocator is locked by this thread: nothing may be waited for
   // that might need it, and nothing be allocated.
-  bool is_locked() const { return shortage == Shortage::kMissed; }
+  bool is_locked = false;
 };
 
 // A place in the queue of a stream.

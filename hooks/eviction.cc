@@ -54,7 +54,7 @@ std::optional<Recipe> UsableRecipe(const Tape& tape, int storage,
                                    const Pressure& pressure) {
   auto recipe = FindRecipe(tape, storage);
   // Nothing may be waited for under a lock.
-  if (recipe && pressure.is_locked() && TakesWitness(tape, *recipe)) {
+  if (recipe && pressure.is_locked && TakesWitness(tape, *recipe)) {
     return std::nullopt;
   }
   return recipe;

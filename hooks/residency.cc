@@ -172,7 +172,7 @@ bool Residency::Relieve(const Pressure& pressure) {
   const auto relieved = absl::MakeCleanup([this] { relieving_ = false; });
   if (FreeWritten(/*is_short=*/true)) return true;
   if (!may_evict_) return false;
-  if (pressure.is_locked()) return RelieveAtOnce(pressure);
+  if (pressure.is_locked) return RelieveAtOnce(pressure);
   while (true) {
     if (tier_ != nullptr && tier_->in_flight() >= pressure.needed &&
         WaitForWrite()) {

@@ -248,7 +248,7 @@ void Runtime::EndPair() {
 bool Runtime::Relieve(const Pressure& pressure) {
   // Another thread may hold the lock for as long as a replay takes.
   const auto lock = RuntimeLock::TryAcquire(
-      pressure.is_locked() ? std::chrono::milliseconds(0) : Patience());
+      pressure.is_locked ? std::chrono::milliseconds(0) : Patience());
   if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
   const WorkScope own = watch_.kernels().MarkOwn();
@@ -257,7 +257,7 @@ bool Runtime::Relieve(const Pressure& pressure) {
   if (state_ == State::kIdle) Wake();
   if (state_ == State::kResting && !in_pair_) EnableRecorder(true);
   // What is proven by now is worth waiting for: it need not be copied.
-  if (!pressure.is_locked() && !Device::Get().MayBeCapturing()) SettleProofs();
+  if (!pressure.is_locked && !Device::Get().MayBeCapturing()) SettleProofs();
   try {
     const bool relieved =
         residency_.Relieve(pressure) || weights_.Relieve(pressure);

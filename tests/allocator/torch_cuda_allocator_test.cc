@@ -37,7 +37,7 @@ Evictable& All() {
   return all;
 }
 
-bool Evict(c10::DeviceIndex device, Bytes needed, Shortage) {
+bool Evict(c10::DeviceIndex device, Bytes needed, bool /*is_locked*/) {
   EXPECT_EQ(device, kDevice);
   All().asked.push_back(needed);
   if (All().blocks.empty()) return false;
