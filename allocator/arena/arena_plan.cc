@@ -40,13 +40,6 @@ class LastAsked {
   std::map<int64_t, int> parts_;  // by begin; to the next one's
 };
 
-struct PagesLess {
-  bool operator()(absl::Span<const int64_t> a,
-                  absl::Span<const int64_t> b) const {
-    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-  }
-};
-
 }  // namespace
 
 ArenaPlan ArenaPlan::Make(absl::Span<const PlannedRequest> step, Bytes page) {
@@ -73,7 +66,7 @@ ArenaPlan ArenaPlan::Make(absl::Span<const PlannedRequest> step, Bytes page) {
 
 // Slots of the same pages have the same addresses.
 void ArenaPlan::Scatter(absl::Span<const PlannedRequest> step) {
-  std::map<absl::Span<const int64_t>, std::pair<int64_t, int>, PagesLess> known;
+  std::map<absl::Span<const int64_t>, std::pair<int64_t, int>> known;
   int64_t next = AlignUp(Count(height_), page_);
   for (size_t i = 0; i < step.size(); ++i) {
     if (step[i].pages.empty()) continue;
