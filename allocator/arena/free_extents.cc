@@ -177,10 +177,9 @@ bool FreeExtents::Settle(StreamOrder* order) {
     }
     settled.push_back({begin, {extent.end, true, std::move(uses)}});
   }
+  // Adding one joins it to the next where that still has the same uses.
   for (auto& [begin, extent] : settled) {
-    const auto it = extents_.find(begin);
-    Unlist(begin, it->second);
-    extents_.erase(it);
+    Take(begin, extent.end);
     Add(begin, std::move(extent));
   }
   return !settled.empty();
