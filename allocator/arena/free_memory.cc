@@ -83,17 +83,12 @@ void FreeMemory::GiveAddresses(int64_t begin, int64_t end,
   }
 }
 
-bool FreeMemory::Supply(int64_t count, PageRange but) {
-  if (pages_.Create(count)) return true;
-  TakePages(count - pages_.spare(), but);
-  return pages_.spare() >= count;
-}
-
-void FreeMemory::TakePages(int64_t count, PageRange but) {
+bool FreeMemory::TakePages(int64_t count, PageRange but) {
   const std::vector<int64_t> taken =
-      ages_.Oldest(count, FreePages(zones_, pages_, but));
-  if (taken.empty() || !ages_.WaitFor(taken)) return;
+      ages_.Oldest(count - pages_.spare(), FreePages(zones_, pages_, but));
+  if (taken.empty() || !ages_.WaitFor(taken)) return false;
   for (const PageRange& run : RunsOf(taken)) TakeRun(run);
+  return pages_.spare() >= count;
 }
 
 void FreeMemory::TakeRun(PageRange run) {

@@ -61,9 +61,11 @@ class FreeMemory {
   std::vector<FreePage> Pages() const { return FreePages(zones_, pages_, {}); }
   // Makes `count` pages spare, which are none of `but`. False where there are
   // fewer then.
-  bool Supply(int64_t count, PageRange but);
-  // Makes at most `count` free pages spare, and creates none.
-  void TakePages(int64_t count, PageRange but);
+  bool Supply(int64_t count, PageRange but) {
+    return pages_.Create(count) || TakePages(count, but);
+  }
+  // The same of free pages, and creates none.
+  bool TakePages(int64_t count, PageRange but);
   // Maps spare pages where [begin, end), which is free, has none. They are free
   // ones of the stream.
   bool Map(int64_t begin, int64_t end, int stream);

@@ -151,10 +151,8 @@ int64_t PageArena::IdleOfPlan() const {
 
 // Makes `count` pages spare, which are none of `but`.
 bool PageArena::Supply(int64_t count, PageRange but) {
-  if (free_.Supply(count, but)) return true;
-  const PageMap& pages = free_.pages();
-  if (plan_ != nullptr) plan_->TakeIdle(count - pages.spare());
-  return pages.spare() >= count;
+  return free_.Supply(count, but) ||
+         (plan_ != nullptr && plan_->TakeIdle(count));
 }
 
 void* PageArena::AllocateJoined(int64_t size, int stream) {
@@ -249,9 +247,8 @@ Bytes PageArena::GiveBack(Bytes wanted, bool of_plan) {
   const std::lock_guard lock(mutex_);
   PageMap& pages = free_.pages();
   const int64_t count = (Count(wanted) - 1) / pages.page() + 1;
-  free_.TakePages(count, {});
-  if (of_plan && plan_ != nullptr && pages.spare() < count) {
-    plan_->TakeIdle(count - pages.spare());
+  if (!free_.TakePages(count, {}) && of_plan && plan_ != nullptr) {
+    plan_->TakeIdle(count);
   }
   const Bytes given{pages.spare() * pages.page()};
   pages.ReleaseSpare();

@@ -76,8 +76,7 @@ bool PlanPages::Map(PageRange wanted) {
   const int64_t available = pages.Room() + pages.spare() +
                             std::ssize(free_.Pages()) + std::ssize(Idle());
   if (missing > available) return false;
-  if (!free_.Supply(missing, wanted)) TakeIdle(missing - pages.spare());
-  if (pages.spare() < missing) return false;
+  if (!free_.Supply(missing, wanted) && !TakeIdle(missing)) return false;
   const bool is_mapped = pages.MapSpare(begin, end).ok();
   missing_ -= missing - pages.Missing(begin, end);
   return is_mapped;
@@ -110,20 +109,23 @@ std::vector<FreePage> PlanPages::Idle() const {
   return idle;
 }
 
-void PlanPages::TakeIdle(int64_t count) {
-  const std::vector<int64_t> idle = free_.ages().Oldest(count, Idle());
-  if (idle.empty()) return;
+bool PlanPages::TakeIdle(int64_t count) {
+  PageMap& pages = free_.pages();
+  const std::vector<int64_t> idle =
+      free_.ages().Oldest(count - pages.spare(), Idle());
+  if (idle.empty()) return false;
   if (!(missing_ > 0 ? free_.ages().WaitFor(idle)
                      : free_.ages().WaitForAll())) {
-    return;
+    return false;
   }
   for (const StreamMark& end : blocks_.OutsideEnds()) {
-    if (!free_.WaitFor(end)) return;
+    if (!free_.WaitFor(end)) return false;
   }
   blocks_.ForgetOutsideEnds();
   for (const PageRange& run : RunsOf(idle)) {
-    if (free_.pages().Unmap(run)) missing_ += run.last - run.first;
+    if (pages.Unmap(run)) missing_ += run.last - run.first;
   }
+  return pages.spare() >= count;
 }
 
 std::vector<PlanPages::Block> PlanPages::End() {

@@ -38,8 +38,9 @@ class PlanPages final : PlanBacking {
 
   // Pages of its memory at which no block lies.
   std::vector<FreePage> Idle() const;
-  // Makes at most so many of them spare.
-  void TakeIdle(int64_t count);
+  // Makes some of them spare until `count` pages are. False where there are
+  // fewer then.
+  bool TakeIdle(int64_t count);
 
   struct Block {
     int64_t begin = 0;
