@@ -298,7 +298,8 @@ ArenaHistory::Context DeviceArena::ContextOf(const void* block) const {
 
 // One per piece of mapped addresses.
 void DeviceArena::AddSegments(std::vector<SegmentInfo>* segments) const {
-  const std::vector<PageArena::Range> ranges = pages_.Mapped();
+  std::vector<PageArena::Range> ranges;
+  pages_.WithMapped([&](auto mapped) { ranges = std::move(mapped); });
   std::lock_guard lock(mutex_);
   std::vector<std::pair<size_t, const Block*>> live;
   for (const auto& [block, what] : blocks_) {

@@ -111,17 +111,15 @@ void FreeMemory::TakeRun(PageRange run) {
 }
 
 bool FreeMemory::Map(int64_t begin, int64_t end, int stream) {
-  const PageRange wanted = pages_.RangeOf(begin, end);
-  std::vector<int64_t> missing;
-  for (int64_t i = wanted.first; i < wanted.last; ++i) {
-    if (!pages_.IsMapped(i)) missing.push_back(i);
-  }
+  const std::vector<PageRange> missing =
+      pages_.Runs(pages_.RangeOf(begin, end), /*is_mapped=*/false);
   const bool is_mapped = pages_.MapSpare(begin, end).ok();
-  for (const int64_t i : missing) {
-    if (!pages_.IsMapped(i)) continue;
-    const int64_t first = i * pages_.page();
-    At(first).Take(first, first + pages_.page());
-    Add(first, first + pages_.page(), {{.stream = stream}});
+  for (const PageRange& run : missing) {
+    if (!pages_.IsMapped(run.first)) continue;
+    const int64_t first = run.first * pages_.page();
+    const int64_t last = run.last * pages_.page();
+    At(first).Take(first, last);
+    Add(first, last, {{.stream = stream}});
   }
   return is_mapped;
 }

@@ -308,23 +308,17 @@ PageArena::Facts PageArena::facts() const {
   return facts;
 }
 
-std::vector<PageArena::Range> PageArena::Mapped() const {
+void PageArena::WithMapped(
+    absl::FunctionRef<void(std::vector<Range>)> visit) const {
   const std::lock_guard lock(mutex_);
-  return MappedRanges();
-}
-
-std::vector<PageArena::Range> PageArena::MappedRanges() const {
   const PageMap& pages = free_.pages();
-  std::vector<int64_t> mapped;
-  for (int64_t i = 0; i < pages.top(); ++i) {
-    if (pages.IsMapped(i)) mapped.push_back(i);
-  }
   std::vector<Range> ranges;
-  for (const PageRange& run : RunsOf(std::move(mapped))) {
+  for (const PageRange& run :
+       pages.Runs({0, pages.top()}, /*is_mapped=*/true)) {
     ranges.push_back({pages.base() + run.first * pages.page(),
                       pages.base() + run.last * pages.page()});
   }
-  return ranges;
+  visit(std::move(ranges));
 }
 
 }  // namespace ebbtide

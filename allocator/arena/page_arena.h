@@ -41,6 +41,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "allocator/arena/arena_plan.h"
@@ -130,14 +131,9 @@ class PageArena {
     char* begin = nullptr;
     char* end = nullptr;
   };
-  // Addresses that are mapped, in pieces that touch nothing else, ascending.
-  std::vector<Range> Mapped() const;
-  // Calls `visit` with them while the lock is held.
-  template <typename Visit>
-  void WithMapped(Visit visit) {
-    const std::lock_guard lock(mutex_);
-    visit(MappedRanges());
-  }
+  // Calls `visit` with the addresses that are mapped, in pieces that touch
+  // nothing else, ascending, while the lock is held.
+  void WithMapped(absl::FunctionRef<void(std::vector<Range>)> visit) const;
 
  private:
   friend class ArenaCheck;  // of the tests
@@ -171,7 +167,6 @@ class PageArena {
   std::optional<PageWindow> ChooseWindow(int64_t size, int stream,
                                          Zone zone) const;
   bool Supply(int64_t count, PageRange but);
-  std::vector<Range> MappedRanges() const;
 
   StreamOrder& order_;
   const int64_t small_;

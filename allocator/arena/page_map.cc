@@ -26,6 +26,14 @@ absl::Status PageMap::Reserve(Bytes size) {
   return absl::OkStatus();
 }
 
+std::vector<PageRange> PageMap::Runs(PageRange range, bool is_mapped) const {
+  std::vector<int64_t> pages;
+  for (int64_t i = range.first; i < range.last; ++i) {
+    if (IsMapped(i) == is_mapped) pages.push_back(i);
+  }
+  return RunsOf(std::move(pages));
+}
+
 int64_t PageMap::Missing(int64_t begin, int64_t end) const {
   int64_t missing = 0;
   for (int64_t i = begin / page_; i * page_ < end; ++i) {
@@ -64,27 +72,16 @@ void PageMap::DropTop() {
 }
 
 absl::Status PageMap::MapSpare(int64_t begin, int64_t end) {
-  const int64_t last = (end + page_ - 1) / page_;
-  for (int64_t i = begin / page_; i < last;) {
-    if (IsMapped(i)) {
-      ++i;
-      continue;
-    }
-    const int64_t first = i;
-    while (i < last && !IsMapped(i)) ++i;
-    const absl::Status mapped = MapRun(first, i - first);
-    if (!mapped.ok()) return mapped;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PageMap::MapRun(int64_t first, int64_t count) {
-  if (top() < first + count) pages_.resize(first + count);
-  const absl::Span<const uint64_t> pages(&spare_[spare_.size() - count], count);
-  const absl::Status mapped = system_.Map(base_ + first * page_, pages);
-  if (mapped.ok()) {
+  absl::Status mapped;
+  for (const PageRange& run : Runs(RangeOf(begin, end), /*is_mapped=*/false)) {
+    const int64_t count = run.last - run.first;
+    if (top() < run.last) pages_.resize(run.last);
+    const absl::Span<const uint64_t> pages(&spare_[spare_.size() - count],
+                                           count);
+    mapped = system_.Map(base_ + run.first * page_, pages);
+    if (!mapped.ok()) break;
     for (int64_t i = 0; i < count; ++i) {
-      pages_[first + i] = {.handle = pages[i], .is_mapped = true};
+      pages_[run.first + i] = {.handle = pages[i], .is_mapped = true};
     }
     spare_.resize(spare_.size() - count);
     mapped_ += count;
@@ -95,24 +92,20 @@ absl::Status PageMap::MapRun(int64_t first, int64_t count) {
 
 absl::Status PageMap::MapAliases(int64_t first,
                                  absl::Span<const int64_t> pages) {
-  const auto count = static_cast<int64_t>(pages.size());
-  for (int64_t i = 0; i < count;) {
-    if (IsMapped(first + i)) {
-      ++i;
-      continue;
-    }
+  const PageRange all = {first, first + std::ssize(pages)};
+  for (const PageRange& run : Runs(all, /*is_mapped=*/false)) {
     std::vector<uint64_t> handles;
-    for (int64_t k = i; k < count && !IsMapped(first + k); ++k) {
-      handles.push_back(pages_[pages[k]].handle);
+    for (int64_t i = run.first; i < run.last; ++i) {
+      handles.push_back(pages_[pages[i - first]].handle);
     }
     const absl::Status mapped =
-        system_.MapAgain(base_ + (first + i) * page_, handles);
+        system_.MapAgain(base_ + run.first * page_, handles);
     if (!mapped.ok()) return mapped;
-    if (top() < first + count) pages_.resize(first + count);
-    for (const uint64_t handle : handles) {
-      pages_[first + i] = {handle, true, pages[i]};
-      aliases_[pages[i]].push_back(first + i);
-      ++i;
+    if (top() < run.last) pages_.resize(run.last);
+    for (int64_t i = run.first; i < run.last; ++i) {
+      const int64_t page = pages[i - first];
+      pages_[i] = {pages_[page].handle, true, page};
+      aliases_[page].push_back(i);
     }
   }
   return absl::OkStatus();

@@ -63,6 +63,8 @@ class PageMap {
     return IsMapped(index) && pages_[index].alias_of < 0 &&
            (aliases_.empty() || !aliases_.contains(index));
   }
+  // Pieces of the range in which all pages are mapped, or none is, in order.
+  std::vector<PageRange> Runs(PageRange range, bool is_mapped) const;
   // Pages of [begin, end), in bytes, that are not mapped.
   int64_t Missing(int64_t begin, int64_t end) const;
 
@@ -96,7 +98,6 @@ class PageMap {
   bool UnmapAlias(int64_t alias);
   bool UnmapAliasesOf(PageRange pages);
   void DropTop();
-  absl::Status MapRun(int64_t first, int64_t count);
 
   PageSystem& system_;
   const int64_t page_;
