@@ -28,14 +28,8 @@ PlannedArena::PlannedArena(ArenaPlan plan, char* base, StreamOrder* order,
       base_(base),
       order_(order),
       backing_(backing),
-      turns_(plan_.slots().size(), Turn::kNever),
-      is_live_(plan_.slots().size()),
-      is_shared_(plan_.slots().size()),
-      served_at_(plan_.slots().size()),
-      lives_(plan_.slots().size()),
-      is_late_(plan_.slots().size()),
-      ends_(plan_.slots().size()),
-      has_outside_(plan_.slots().size()) {
+      states_(plan_.slots().size()),
+      lives_(plan_.slots().size()) {
   for (const ArenaPlan::Slot& slot : plan_.slots()) {
     if (slot.offset != kUnplaced) live_at_[base_ + slot.offset] = -1;
   }
@@ -51,7 +45,7 @@ void PlannedArena::BeginStep() {
 void PlannedArena::SkipTo(int slot) {
   for (; cursor_ < slot; ++cursor_) {
     ComeUp(cursor_);
-    turns_[cursor_] = Turn::kNotServed;
+    states_[cursor_].turn = Turn::kNotServed;
     ++counts_.skipped;
   }
 }
@@ -77,17 +71,12 @@ int PlannedArena::Match(Bytes size, int stream) const {
 bool PlannedArena::ComeUp(int index) {
   bool is_free = true;
   for (const int before : plan_.PrecedingOf(plan_.slots()[index])) {
-    if (!is_live_[before]) continue;
-    MarkLate(before);
+    State& state = states_[before];
+    if (!state.is_live) continue;
     is_free = false;
+    if (!std::exchange(state.is_late, true)) late_.push_back(before);
   }
   return is_free;
-}
-
-void PlannedArena::MarkLate(int slot) {
-  if (is_late_[slot]) return;
-  is_late_[slot] = 1;
-  late_.push_back(slot);
 }
 
 bool PlannedArena::MeetsLate(const ArenaPlan::Slot& slot) const {
@@ -100,21 +89,26 @@ bool PlannedArena::MeetsLate(const ArenaPlan::Slot& slot) const {
 bool PlannedArena::RunsBehindPreceding(const ArenaPlan::Slot& slot) {
   bool knows_all = true;
   for (const int before : plan_.PrecedingOf(slot)) {
-    knows_all &= turns_[before] != Turn::kNotServed;
+    knows_all &= states_[before].turn != Turn::kNotServed;
   }
   // The streams that used the addresses of one that was not served are not
   // looked for.
   if (!knows_all) return RunsBehindAll(slot.stream);
   for (const int before : plan_.PrecedingOf(slot)) {
-    if (turns_[before] == Turn::kNever) continue;
+    State& state = states_[before];
+    if (state.turn == Turn::kNever) continue;
     const ArenaPlan::Slot& last = plan_.slots()[before];
     const bool is_own = last.stream == slot.stream;
-    if (is_own && !is_shared_[before]) continue;
-    for (const StreamMark& end : ends_[before]) {
+    if (is_own && !state.is_shared) continue;
+    for (const StreamMark& end : state.ends) {
       if (!order_->RunBehind(end, slot.stream).ok()) return false;
     }
+    if (!is_own || last.is_awaited) continue;
     // The stream is behind them now, and no slot of another one waits for them.
-    if (is_own && !last.is_awaited) ForgetEnds(before);
+    // Pages that the next slot does not use are unmapped behind those of work
+    // beside streams all the same.
+    state.is_shared = false;
+    if (!state.has_outside) state.ends.clear();
   }
   return true;
 }
@@ -155,7 +149,7 @@ void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
                        (backing_ == nullptr || backing_->Back(slot));
   ++cursor_;
   if (!is_free || (order_ != nullptr && !RunsBehindPreceding(slot))) {
-    turns_[index] = Turn::kNotServed;
+    states_[index].turn = Turn::kNotServed;
     ++counts_.occupied;
     *verdict = {What::kOccupied, index};
     return nullptr;
@@ -172,11 +166,12 @@ void PlannedArena::ExpectAgain(const ArenaVerdict& verdict) {
 
 void* PlannedArena::Serve(int index) {
   const ArenaPlan::Slot& slot = plan_.slots()[index];
-  turns_[index] = Turn::kServed;
-  is_shared_[index] = 0;
-  is_live_[index] = 1;
+  State& state = states_[index];
+  state.turn = Turn::kServed;
+  state.is_live = true;
+  state.is_shared = false;
+  state.served_at = Now();
   live_at_[base_ + slot.offset] = index;
-  served_at_[index] = Now();
   live_ += slot.end - slot.offset;
   ++counts_.planned;
   counts_.planned_bytes += Count(slot.size);
@@ -190,18 +185,18 @@ const ArenaPlan::Slot* PlannedArena::Free(void* block,
   if (found == live_at_.end()) return nullptr;
   const int index = std::exchange(found->second, -1);
   if (index < 0) return nullptr;
-  is_live_[index] = 0;
-  lives_[index] = std::max(lives_[index], Now() + 1 - served_at_[index]);
-  if (is_late_[index]) {
-    is_late_[index] = 0;
+  State& state = states_[index];
+  state.is_live = false;
+  lives_[index] = std::max(lives_[index], Now() + 1 - state.served_at);
+  if (std::exchange(state.is_late, false)) {
     late_.erase(std::find(late_.begin(), late_.end(), index));
   }
   const ArenaPlan::Slot& slot = plan_.slots()[index];
   live_ -= slot.end - slot.offset;
-  is_shared_[index] = others.empty() && ends.empty() ? 0 : 1;
-  if (!ends_[index].empty()) ends_[index].clear();
-  has_outside_[index] = ends.empty() ? 0 : 1;
-  if (!ends.empty()) ends_[index].assign(ends.begin(), ends.end());
+  state.is_shared = !others.empty() || !ends.empty();
+  state.has_outside = !ends.empty();
+  if (!state.ends.empty()) state.ends.clear();
+  if (!ends.empty()) state.ends.assign(ends.begin(), ends.end());
   if (order_ != nullptr && (slot.is_awaited || !others.empty())) {
     NoteEnd(index, others);
   }
@@ -210,22 +205,15 @@ const ArenaPlan::Slot* PlannedArena::Free(void* block,
 
 std::vector<StreamMark> PlannedArena::OutsideEnds() const {
   std::vector<StreamMark> ends;
-  for (size_t slot = 0; slot < ends_.size(); ++slot) {
-    if (!has_outside_[slot]) continue;
-    ends.insert(ends.end(), ends_[slot].begin(), ends_[slot].end());
+  for (const State& state : states_) {
+    if (!state.has_outside) continue;
+    ends.insert(ends.end(), state.ends.begin(), state.ends.end());
   }
   return ends;
 }
 
-// The slot's own stream is behind them. Pages that the next slot does not use
-// are unmapped behind those of work beside streams all the same.
-void PlannedArena::ForgetEnds(int slot) {
-  is_shared_[slot] = 0;
-  if (!has_outside_[slot]) ends_[slot].clear();
-}
-
 void PlannedArena::ForgetOutsideEnds() {
-  std::fill(has_outside_.begin(), has_outside_.end(), 0);
+  for (State& state : states_) state.has_outside = false;
 }
 
 void PlannedArena::NoteEnd(int slot, absl::Span<const int> others) {
@@ -234,17 +222,17 @@ void PlannedArena::NoteEnd(int slot, absl::Span<const int> others) {
   for (const int stream : streams) {
     auto mark = order_->Mark(stream);
     if (!mark.ok()) {
-      turns_[slot] = Turn::kNotServed;
+      states_[slot].turn = Turn::kNotServed;
       return;
     }
-    ends_[slot].push_back(*std::move(mark));
+    states_[slot].ends.push_back(*std::move(mark));
   }
 }
 
 std::vector<const ArenaPlan::Slot*> PlannedArena::Live() const {
   std::vector<const ArenaPlan::Slot*> live;
-  for (size_t slot = 0; slot < is_live_.size(); ++slot) {
-    if (is_live_[slot]) live.push_back(&plan_.slots()[slot]);
+  for (size_t slot = 0; slot < states_.size(); ++slot) {
+    if (states_[slot].is_live) live.push_back(&plan_.slots()[slot]);
   }
   std::sort(live.begin(), live.end(),
             [](const ArenaPlan::Slot* a, const ArenaPlan::Slot* b) {

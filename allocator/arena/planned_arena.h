@@ -110,19 +110,27 @@ class PlannedArena {
  private:
   // How a slot came up last.
   enum class Turn : char { kNever, kServed, kNotServed };
-  using Marks = absl::InlinedVector<StreamMark, 1>;
+  struct State {
+    Turn turn = Turn::kNever;
+    bool is_live = false;
+    bool is_late = false;
+    bool is_shared = false;    // other streams used it, too
+    bool has_outside = false;  // `ends` of work beside streams
+    int64_t served_at = 0;
+    // Ends of the work that used it last. A slot is served behind the ends of
+    // all slots that had its addresses before, so no others are kept.
+    absl::InlinedVector<StreamMark, 1> ends;
+  };
 
   int Match(Bytes size, int stream) const;
   void SkipTo(int slot);
   bool ComeUp(int slot);
-  void MarkLate(int slot);
   bool MeetsLate(const ArenaPlan::Slot& slot) const;
   bool RunsBehindPreceding(const ArenaPlan::Slot& slot);
   bool RunsBehindAll(int stream);
   void NoteEnd(int slot, absl::Span<const int> others);
-  void ForgetEnds(int slot);
   void* Serve(int slot);
-  int64_t Now() const { return steps_ * std::ssize(turns_) + cursor_; }
+  int64_t Now() const { return steps_ * std::ssize(states_) + cursor_; }
 
   const ArenaPlan plan_;
   char* const base_;
@@ -132,18 +140,10 @@ class PlannedArena {
   absl::flat_hash_map<const void*, int> live_at_;
   int cursor_ = 0;
   int64_t steps_ = 0;
-  int64_t live_ = 0;                // bytes
-  std::vector<Turn> turns_;         // by slot
-  std::vector<char> is_live_;       // by slot
-  std::vector<char> is_shared_;     // by slot: other streams used it, too
-  std::vector<int64_t> served_at_;  // by slot
-  std::vector<int64_t> lives_;      // by slot
-  std::vector<char> is_late_;       // by slot
-  std::vector<int> late_;           // those
-  // By slot: ends of the work that used it last. A slot is served behind the
-  // ends of all slots that had its addresses before, so no others are kept.
-  std::vector<Marks> ends_;
-  std::vector<char> has_outside_;  // by slot: `ends_` of work beside streams
+  int64_t live_ = 0;            // bytes
+  std::vector<State> states_;   // by slot
+  std::vector<int64_t> lives_;  // by slot
+  std::vector<int> late_;       // slots
   ArenaCounts counts_;
 };
 
