@@ -27,7 +27,8 @@ PlanPages::PlanPages(ArenaPlan plan, PageRange at, FreeMemory* free,
               at.first + PagesFor(plan.height(), free->pages().page())},
       aliases_{memory_.last, at.last},
       missing_(memory_.last - memory_.first),
-      blocks_(std::move(plan), free->pages().base() + base(), order, this) {}
+      blocks_(std::move(plan), free->pages().base() + base(), order,
+              [this](const ArenaPlan::Slot& slot) { return Back(slot); }) {}
 
 PageRange PlanPages::AddressesOf(const ArenaPlan::Slot& slot) const {
   return free_.pages().RangeOf(base() + slot.offset, base() + slot.end);
@@ -49,17 +50,12 @@ void PlanPages::ForEachPage(const ArenaPlan::Slot& slot, Visit visit) const {
 bool PlanPages::Back(const ArenaPlan::Slot& slot) {
   if (missing_ == 0 && !slot.is_scattered()) return true;
   backed_ = &slot;
+  std::vector<int64_t> pages;
+  ForEachPage(slot, [&](int64_t i) { pages.push_back(i); });
   bool is_backed = true;
-  if (!slot.is_scattered()) {
-    is_backed = Map(AddressesOf(slot));
-  } else {
-    std::vector<int64_t> pages;
-    ForEachPage(slot, [&](int64_t i) { pages.push_back(i); });
-    for (const PageRange& run : RunsOf(pages)) {
-      is_backed = is_backed && Map(run);
-    }
-    is_backed = is_backed &&
-                free_.pages().MapAliases(AddressesOf(slot).first, pages).ok();
+  for (const PageRange& run : RunsOf(pages)) is_backed = is_backed && Map(run);
+  if (is_backed && slot.is_scattered()) {
+    is_backed = free_.pages().MapAliases(AddressesOf(slot).first, pages).ok();
   }
   backed_ = nullptr;
   free_.pages().ReleaseSpare();

@@ -21,7 +21,7 @@
 
 namespace ebbtide {
 
-class PlanPages final : PlanBacking {
+class PlanPages {
  public:
   // Both outlive this. nullptr where there are no addresses for the plan.
   static std::unique_ptr<PlanPages> Make(ArenaPlan plan, FreeMemory* free,
@@ -55,7 +55,7 @@ class PlanPages final : PlanBacking {
   friend class ArenaCheck;  // of the tests
   PlanPages(ArenaPlan plan, PageRange at, FreeMemory* free, StreamOrder* order);
 
-  bool Back(const ArenaPlan::Slot& slot) override;
+  bool Back(const ArenaPlan::Slot& slot);
   bool Map(PageRange wanted);
   int64_t base() const { return memory_.first * free_.pages().page(); }
   PageRange AddressesOf(const ArenaPlan::Slot& slot) const;

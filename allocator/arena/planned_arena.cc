@@ -23,11 +23,11 @@ ArenaCounts& ArenaCounts::operator+=(const ArenaCounts& other) {
 }
 
 PlannedArena::PlannedArena(ArenaPlan plan, char* base, StreamOrder* order,
-                           PlanBacking* backing)
+                           Back back)
     : plan_(std::move(plan)),
       base_(base),
       order_(order),
-      backing_(backing),
+      back_(std::move(back)),
       states_(plan_.slots().size()),
       lives_(plan_.slots().size()) {
   for (const ArenaPlan::Slot& slot : plan_.slots()) {
@@ -146,7 +146,7 @@ void* PlannedArena::Allocate(Bytes size, int stream, ArenaVerdict* verdict) {
     return nullptr;
   }
   const bool is_free = ComeUp(index) && (late_.empty() || !MeetsLate(slot)) &&
-                       (backing_ == nullptr || backing_->Back(slot));
+                       (back_ == nullptr || back_(slot));
   ++cursor_;
   if (!is_free || (order_ != nullptr && !RunsBehindPreceding(slot))) {
     states_[index].turn = Turn::kNotServed;

@@ -22,6 +22,7 @@
 #define EBBTIDE_ALLOCATOR_ARENA_PLANNED_ARENA_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -57,20 +58,16 @@ struct ArenaCounts {
   ArenaCounts& operator+=(const ArenaCounts& other);
 };
 
-// Maps physical memory behind a slot of the plan. False where there is none.
-class PlanBacking {
- public:
-  virtual ~PlanBacking() = default;
-  virtual bool Back(const ArenaPlan::Slot& slot) = 0;
-};
-
 class PlannedArena {
  public:
-  // The plan's offsets count from `base`. `order` and `backing` outlive this;
-  // they may be nullptr where all requests are of one stream, and where all
-  // memory is there.
+  // Maps physical memory behind a slot of the plan. False where there is none.
+  using Back = std::function<bool(const ArenaPlan::Slot& slot)>;
+
+  // The plan's offsets count from `base`. `order` outlives this; it and `back`
+  // may be nullptr where all requests are of one stream, and where all memory
+  // is there.
   PlannedArena(ArenaPlan plan, char* base, StreamOrder* order,
-               PlanBacking* backing = nullptr);
+               Back back = nullptr);
   PlannedArena(const PlannedArena&) = delete;
   PlannedArena& operator=(const PlannedArena&) = delete;
 
@@ -135,7 +132,7 @@ class PlannedArena {
   const ArenaPlan plan_;
   char* const base_;
   StreamOrder* const order_;
-  PlanBacking* const backing_;
+  const Back back_;
   // Slot by address, or -1; it has all addresses of the plan.
   absl::flat_hash_map<const void*, int> live_at_;
   int cursor_ = 0;

@@ -144,20 +144,15 @@ TEST(PlannedArenaTest, WhatIsUnplacedIsLeftToOthers) {
   }
 }
 
-class FullMemory final : public PlanBacking {
- public:
-  bool Back(const ArenaPlan::Slot&) override { return has_memory; }
-  bool has_memory = false;
-};
-
 TEST(PlannedArenaTest, ASlotWithoutMemoryMayBeAskedForAgain) {
-  FullMemory memory;
-  PlannedArena arena(PlanOf({At(0, 512), At(0, 700)}), kBase, nullptr, &memory);
+  bool has_memory = false;
+  PlannedArena arena(PlanOf({At(0, 512), At(0, 700)}), kBase, nullptr,
+                     [&](const ArenaPlan::Slot&) { return has_memory; });
   ArenaVerdict verdict;
   EXPECT_EQ(arena.Allocate(Bytes{512}, 0, &verdict), nullptr);
   EXPECT_EQ(verdict.what, ArenaVerdict::What::kOccupied);
   arena.ExpectAgain(verdict);
-  memory.has_memory = true;
+  has_memory = true;
   EXPECT_EQ(arena.Allocate(Bytes{512}, 0, &verdict), kBase);
   EXPECT_EQ(arena.counts().planned, 1);
   EXPECT_EQ(arena.counts().occupied + arena.counts().skipped, 0);
