@@ -1,7 +1,8 @@
 #include "allocator/arena/page_window.h"
 
 #include <algorithm>
-#include <tuple>
+#include <functional>
+#include <utility>
 
 #include "planner/place_problem.h"
 
@@ -19,12 +20,13 @@ struct Group {
 template <typename Use, typename Visit>
 void ForEachGroup(const FreeExtents::Map& extents, Use use, Visit visit) {
   for (auto it = extents.begin(); it != extents.end();) {
-    if (!use(it->second)) {
+    if (!std::invoke(use, it->second)) {
       ++it;
       continue;
     }
     Group group = {.first = it, .begin = it->first, .end = it->second.end};
-    for (++it; it != extents.end() && it->first == group.end && use(it->second);
+    for (++it; it != extents.end() && it->first == group.end &&
+               std::invoke(use, it->second);
          ++it) {
       group.end = it->second.end;
     }
@@ -50,9 +52,7 @@ std::vector<FreePage> FreePages(absl::Span<const FreeExtents> zones,
     }
   };
   for (const FreeExtents& zone : zones) {
-    ForEachGroup(
-        zone.all(), [](const FreeExtent& extent) { return extent.is_mapped; },
-        add);
+    ForEachGroup(zone.all(), &FreeExtent::is_mapped, add);
   }
   return found;
 }
@@ -60,7 +60,6 @@ std::vector<FreePage> FreePages(absl::Span<const FreeExtents> zones,
 std::optional<PageWindow> FindWindow(absl::Span<const FreeExtents> zones,
                                      int zone, const PageMap& pages,
                                      int64_t size, int stream, int64_t idle) {
-  using Offer = std::tuple<int64_t, int64_t, int64_t>;  // missing, hole, begin
   const int64_t room = pages.Room();
   std::vector<int64_t> free;  // ascending
   for (const FreePage& page : FreePages(zones, pages, {})) {
@@ -70,7 +69,7 @@ std::optional<PageWindow> FindWindow(absl::Span<const FreeExtents> zones,
     return std::lower_bound(free.begin(), free.end(), page) - free.begin();
   };
   const auto search = [&](bool of_any_stream) {
-    std::optional<Offer> best;
+    std::optional<PageWindow> best;
     const auto offer = [&](const Group& group, int64_t begin) {
       const int64_t end = begin + size;
       if (begin < group.begin || end > group.end) return;
@@ -80,7 +79,7 @@ std::optional<PageWindow> FindWindow(absl::Span<const FreeExtents> zones,
       const int64_t elsewhere =
           std::ssize(free) - (are_before(own.last) - are_before(own.first));
       if (missing > room + idle + elsewhere) return;
-      const Offer offered(missing, group.end - group.begin, begin);
+      const PageWindow offered = {missing, group.end - group.begin, begin};
       if (!best || offered < *best) best = offered;
     };
     ForEachGroup(
@@ -100,12 +99,11 @@ std::optional<PageWindow> FindWindow(absl::Span<const FreeExtents> zones,
         });
     return best;
   };
-  std::optional<Offer> best = search(/*of_any_stream=*/false);
-  if (!best || std::get<0>(*best) > room) {
+  std::optional<PageWindow> best = search(/*of_any_stream=*/false);
+  if (!best || best->missing > room) {
     if (const auto any = search(/*of_any_stream=*/true)) best = any;
   }
-  if (!best) return std::nullopt;
-  return PageWindow{.begin = std::get<2>(*best), .missing = std::get<0>(*best)};
+  return best;
 }
 
 std::optional<PageJoint> FindJoint(absl::Span<const FreeExtents> zones,
@@ -116,18 +114,16 @@ std::optional<PageJoint> FindJoint(absl::Span<const FreeExtents> zones,
   std::vector<Part> tails;
   const int64_t page = pages.page();
   for (const FreeExtents& zone : zones) {
-    ForEachGroup(
-        zone.all(), [](const FreeExtent& extent) { return extent.is_mapped; },
-        [&](const Group& group) {
-          const int64_t first = AlignUp(group.begin, page);
-          const int64_t last = group.end / page * page;
-          if (group.begin < first && first <= group.end) {
-            heads.emplace_back(first - group.begin, group.begin);
-          }
-          if (group.begin <= last && last < group.end) {
-            tails.emplace_back(group.end - last, last);
-          }
-        });
+    ForEachGroup(zone.all(), &FreeExtent::is_mapped, [&](const Group& group) {
+      const int64_t first = AlignUp(group.begin, page);
+      const int64_t last = group.end / page * page;
+      if (group.begin < first && first <= group.end) {
+        heads.emplace_back(first - group.begin, group.begin);
+      }
+      if (group.begin <= last && last < group.end) {
+        tails.emplace_back(group.end - last, last);
+      }
+    });
   }
   std::sort(tails.begin(), tails.end());
   std::optional<PageJoint> best;

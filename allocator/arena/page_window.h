@@ -6,6 +6,7 @@
 #ifndef EBBTIDE_ALLOCATOR_ARENA_PAGE_WINDOW_H_
 #define EBBTIDE_ALLOCATOR_ARENA_PAGE_WINDOW_H_
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -26,8 +27,10 @@ std::vector<FreePage> FreePages(absl::Span<const FreeExtents> zones,
                                 const PageMap& pages, PageRange but);
 
 struct PageWindow {
-  int64_t begin = 0;
   int64_t missing = 0;  // pages
+  int64_t hole = 0;     // bytes, of free extents that touch around it
+  int64_t begin = 0;
+  auto operator<=>(const PageWindow&) const = default;
 };
 
 // The window of `size` bytes of a zone with the fewest pages missing, in the
