@@ -110,7 +110,7 @@ int Run(const std::string& mode, int batches, const std::string& counted) {
   Clock allocating(counted == "allocate");
   Clock freeing(counted == "free");
   const Step step = RandomStep();
-  const auto native = MakeTorchNative();
+  const auto native = MakeReplayPolicy("native");
   if (mode == "planned") {
     auto layout = LayOut(step.requests);
     if (!layout.ok()) return 1;

@@ -11,8 +11,7 @@ class Fit : public ReplayPolicy {
  public:
   explicit Fit(bool best) : best_(best) {}
 
-  int64_t Allocate(int64_t size, int stream) override {
-    static_cast<void>(stream);  // one arena for all
+  int64_t Allocate(int64_t size, int /*stream*/) override {
     auto found = Find(size);
     if (!found) {
       // A hole of that size at the end, what is free there included.
@@ -36,19 +35,11 @@ class Fit : public ReplayPolicy {
 
 }  // namespace
 
-std::unique_ptr<ReplayPolicy> MakeFirstFit() {
-  return std::make_unique<Fit>(false);
-}
-
-std::unique_ptr<ReplayPolicy> MakeBestFit() {
-  return std::make_unique<Fit>(true);
-}
-
 std::unique_ptr<ReplayPolicy> MakeReplayPolicy(absl::string_view name) {
-  if (name == "firstfit") return MakeFirstFit();
-  if (name == "bestfit") return MakeBestFit();
-  if (name == "native") return MakeTorchNative();
-  if (name == "expandable") return MakeTorchExpandable();
+  if (name == "firstfit") return std::make_unique<Fit>(false);
+  if (name == "bestfit") return std::make_unique<Fit>(true);
+  if (name == "native") return MakeTorchPools(false);
+  if (name == "expandable") return MakeTorchPools(true);
   if (name == "rmm-pool") return MakeRmmPool();
   return nullptr;
 }

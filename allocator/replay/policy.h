@@ -58,23 +58,21 @@ class ReplayPolicy {
   int64_t driver_calls_ = 0;
 };
 
-// One arena that grows at its end: the lowest hole, or the smallest one.
-std::unique_ptr<ReplayPolicy> MakeFirstFit();
-std::unique_ptr<ReplayPolicy> MakeBestFit();
 // c10/cuda/CUDACachingAllocator of PyTorch 2.11 with its default settings:
 // sizes in multiples of 512 bytes, a pool for up to 1 MiB and one for more,
 // segments of 2 MiB, 20 MiB or the request's own size, best fit within a
-// stream, split where the rest is worth it.
-std::unique_ptr<ReplayPolicy> MakeTorchNative();
-// The same with expandable_segments:True: per stream and pool one range of
-// addresses, mapped from below in pages of 2 or 20 MiB.
-std::unique_ptr<ReplayPolicy> MakeTorchExpandable();
+// stream, split where the rest is worth it. With expandable_segments:True:
+// per stream and pool one range of addresses, mapped from below in pages of 2
+// or 20 MiB.
+std::unique_ptr<ReplayPolicy> MakeTorchPools(bool expandable);
 // RMM's pool_memory_resource without an initial size or a maximum: best fit in
 // the stream's list, then in another's, then in all merged, then an upstream
 // allocation as large as all before it together or as the request.
 std::unique_ptr<ReplayPolicy> MakeRmmPool();
 
-// By the names of `ebbtide replay`; nullptr for any other.
+// By the names of `ebbtide replay`: native and expandable, rmm-pool, and
+// firstfit and bestfit, which take the lowest or the smallest hole of one arena
+// that grows at its end. nullptr for any other.
 std::unique_ptr<ReplayPolicy> MakeReplayPolicy(absl::string_view name);
 
 }  // namespace ebbtide

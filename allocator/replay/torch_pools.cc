@@ -74,12 +74,8 @@ class TorchPools : public ReplayPolicy {
 
 }  // namespace
 
-std::unique_ptr<ReplayPolicy> MakeTorchNative() {
-  return std::make_unique<TorchPools>(false);
-}
-
-std::unique_ptr<ReplayPolicy> MakeTorchExpandable() {
-  return std::make_unique<TorchPools>(true);
+std::unique_ptr<ReplayPolicy> MakeTorchPools(bool expandable) {
+  return std::make_unique<TorchPools>(expandable);
 }
 
 }  // namespace ebbtide

@@ -86,7 +86,7 @@ TEST(ReplayTest, WhatIsReservedHoldsWhatIsLive) {
 
 TEST(ReplayTest, FirstFitTakesTheLowestHoleAndBestFitTheSmallest) {
   for (const bool best : {false, true}) {
-    const auto policy = best ? MakeBestFit() : MakeFirstFit();
+    const auto policy = MakeReplayPolicy(best ? "bestfit" : "firstfit");
     const int64_t wide = policy->Allocate(8, 0);
     policy->Allocate(1, 0);
     const int64_t narrow = policy->Allocate(4, 0);
@@ -99,7 +99,7 @@ TEST(ReplayTest, FirstFitTakesTheLowestHoleAndBestFitTheSmallest) {
 }
 
 TEST(ReplayTest, NativeSegmentsAreThoseOfPyTorch) {
-  const auto policy = MakeTorchNative();
+  const auto policy = MakeReplayPolicy("native");
   policy->Allocate(1, 0);
   EXPECT_EQ(policy->reserved(), 2 * kMiB);
   policy->Allocate(kMiB, 0);  // beside it
@@ -117,7 +117,7 @@ TEST(ReplayTest, NativeSegmentsAreThoseOfPyTorch) {
 }
 
 TEST(ReplayTest, ANativeBlockIsNotSplitForLessThanAMebibyte) {
-  const auto policy = MakeTorchNative();
+  const auto policy = MakeReplayPolicy("native");
   policy->Free(policy->Allocate(12 * kMiB, 0));
   policy->Allocate(11 * kMiB, 0);
   policy->Allocate(2 * kMiB, 0);
@@ -125,7 +125,7 @@ TEST(ReplayTest, ANativeBlockIsNotSplitForLessThanAMebibyte) {
 }
 
 TEST(ReplayTest, ExpandableRangesGrowByPagesFromTheLastFreeBlock) {
-  const auto policy = MakeTorchExpandable();
+  const auto policy = MakeReplayPolicy("expandable");
   policy->Allocate(15 * kMiB, 0);
   EXPECT_EQ(policy->reserved(), 20 * kMiB);
   policy->Allocate(15 * kMiB, 0);  // 5 MiB are there
@@ -137,7 +137,7 @@ TEST(ReplayTest, ExpandableRangesGrowByPagesFromTheLastFreeBlock) {
 }
 
 TEST(ReplayTest, RmmsPoolDoublesAndTakesFromOtherStreams) {
-  const auto policy = MakeRmmPool();
+  const auto policy = MakeReplayPolicy("rmm-pool");
   const int64_t first = policy->Allocate(1000, 0);
   EXPECT_EQ(policy->reserved(), 1024);
   policy->Allocate(256, 0);
@@ -150,7 +150,7 @@ TEST(ReplayTest, RmmsPoolDoublesAndTakesFromOtherStreams) {
 TEST(ReplayTest, WhatOnlyAPlanCanHaveIsRefused) {
   BufferTrace trace = RandomTrace(1, 1);
   trace.problem.buffers[7].alignment = Bytes{2};
-  const auto policy = MakeFirstFit();
+  const auto policy = MakeReplayPolicy("firstfit");
   EXPECT_THAT(std::string(Replay(trace, 1, policy.get()).status().message()),
               ::testing::HasSubstr("buffer \"7\": expected one clock"));
   EXPECT_EQ(MakeReplayPolicy("other"), nullptr);
