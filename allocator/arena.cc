@@ -201,25 +201,23 @@ bool Arena::Unmap(char* address, Bytes size) {
   return true;
 }
 
-void Arena::CutSlack(Live& live) {
-  Block& block = live.node.value();
-  const Bytes tail = block.size - live.asked;
-  if (tail == Bytes{0}) return;
-  if (!Unmap(block.address + Count(live.asked), tail)) return;
-  block.size = live.asked;
-  stats_.live -= tail;
-  stats_.slack -= tail;
-}
-
-void Arena::CutAllSlack() {
+void Arena::CutSlack() {
   if (stats_.slack == Bytes{0}) return;
-  for (auto& [address, live] : live_) CutSlack(live);
+  for (auto& [address, live] : live_) {
+    Block& block = live.node.value();
+    const Bytes tail = block.size - live.asked;
+    if (tail == Bytes{0}) continue;
+    if (!Unmap(block.address + Count(live.asked), tail)) continue;
+    block.size = live.asked;
+    stats_.live -= tail;
+    stats_.slack -= tail;
+  }
 }
 
 void Arena::Shrink(Bytes target) {
   while (stats_.mapped > target && Release(stats_.mapped - target)) {
   }
-  if (stats_.mapped > target) CutAllSlack();
+  if (stats_.mapped > target) CutSlack();
 }
 
 }  // namespace ebbtide

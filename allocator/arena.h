@@ -87,8 +87,7 @@ class Arena {
   BlockSet::node_type Map(Bytes size);
   bool Release(Bytes excess);
   bool Unmap(char* address, Bytes size);
-  void CutAllSlack();
-  void CutSlack(Live& live);
+  void CutSlack();
   void Shrink(Bytes target);
 
   mutable std::mutex mutex_;
