@@ -51,14 +51,11 @@ void* HostAllocator::Allocate(size_t size, Kind kind) {
   void* const block = AllocateSmallBlock(size);
   if (block == nullptr) return nullptr;
   const Bytes usable{static_cast<int64_t>(UsableBytes(block))};
-  if (!ledger_.TryTake(usable)) CountSmall(block, usable);
-  return block;
-}
-
-void HostAllocator::CountSmall(void* block, Bytes size) {
+  if (ledger_.TryTake(usable)) return block;
   absl::Cleanup refuse = [block] { FreeSmallBlock(block); };
-  Admit(size, Kind::kOther);
+  Admit(usable, Kind::kOther);
   std::move(refuse).Cancel();
+  return block;
 }
 
 void* HostAllocator::AllocateLarge(Bytes size, Kind kind) {

@@ -75,7 +75,6 @@ class HostAllocator {
 
  private:
   void* AllocateLarge(Bytes size, Kind kind);
-  void CountSmall(void* block, Bytes size);
   void Admit(Bytes size, Kind kind);
   bool Relieve(Bytes needed);
   Bytes ArenaCap() const;
