@@ -32,14 +32,13 @@ absl::Status Guarded(absl::AnyInvocable<absl::Status()>& copy) {
 namespace internal {
 
 // What the lane, its thread and its transfers share.
-struct LaneCore : std::enable_shared_from_this<LaneCore> {
+struct LaneCore {
   LaneCore(std::string name, Bytes limit)
       : name(std::move(name)), limit(limit) {}
 
   // The lane's mutex may have been held when the process forked, so a child
   // must not touch it.
   bool InChild() const { return getpid() != process; }
-  bool Start();
   void Loop();
   void Run(Transfer& transfer);
 
@@ -63,13 +62,6 @@ struct LaneCore : std::enable_shared_from_this<LaneCore> {
   Rate contended;
   Rate recent;
 };
-
-// Under the mutex.
-bool LaneCore::Start() {
-  running =
-      StartDetachedThread(name, [core = shared_from_this()] { core->Loop(); });
-  return running;
-}
 
 void LaneCore::Loop() {
   std::unique_lock lock(mutex);
@@ -193,7 +185,11 @@ absl::StatusOr<std::shared_ptr<Transfer>> TransferLane::Submit(
     return core_->in_flight == Bytes{0} ||
            core_->in_flight + bytes <= core_->limit;
   });
-  if (!core_->running && !core_->Start()) {
+  if (!core_->running) {
+    core_->running =
+        StartDetachedThread(core_->name, [core = core_] { core->Loop(); });
+  }
+  if (!core_->running) {
     return absl::ResourceExhaustedError(
         absl::StrCat(core_->name, ": the system refused a thread"));
   }
