@@ -20,39 +20,35 @@ CudaEvent::~CudaEvent() {
 }
 
 absl::Status CudaEvent::Record(cudaStream_t stream) const {
-  const CudaApi& api = pool_->api();
-  return CudaStatus(api, api.event_record(event_, stream), "cudaEventRecord");
+  return CudaStatus(api(), api().event_record(event_, stream),
+                    "cudaEventRecord");
 }
 
 absl::Status CudaEvent::OrderBefore(cudaStream_t stream) const {
-  const CudaApi& api = pool_->api();
-  return CudaStatus(api, api.stream_wait_event(stream, event_, 0),
+  return CudaStatus(api(), api().stream_wait_event(stream, event_, 0),
                     "cudaStreamWaitEvent");
 }
 
 cudaError_t CudaEvent::Query() const {
-  const CudaApi& api = pool_->api();
-  const cudaError_t result = api.event_query(event_);
-  CudaStatus(api, result, "cudaEventQuery").IgnoreError();
+  const cudaError_t result = api().event_query(event_);
+  CudaStatus(api(), result, "cudaEventQuery").IgnoreError();
   return result;
 }
 
 absl::StatusOr<std::optional<double>> CudaEvent::MillisecondsUntil(
     const CudaEvent& later) const {
-  const CudaApi& api = pool_->api();
   float milliseconds = 0;
   const cudaError_t result =
-      api.event_elapsed_time(&milliseconds, event_, later.event_);
-  const absl::Status known = CudaStatus(api, result, "cudaEventElapsedTime");
+      api().event_elapsed_time(&milliseconds, event_, later.event_);
+  const absl::Status known = CudaStatus(api(), result, "cudaEventElapsedTime");
   if (result == cudaErrorNotReady) return std::nullopt;
   if (!known.ok()) return known;
   return double{milliseconds};
 }
 
 cudaError_t CudaEvent::Wait() const {
-  const CudaApi& api = pool_->api();
-  const cudaError_t result = api.event_synchronize(event_);
-  CudaStatus(api, result, "cudaEventSynchronize").IgnoreError();
+  const cudaError_t result = api().event_synchronize(event_);
+  CudaStatus(api(), result, "cudaEventSynchronize").IgnoreError();
   return result;
 }
 
