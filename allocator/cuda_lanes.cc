@@ -12,8 +12,6 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::array<CopyWay, 2> kWays = {CopyWay::kOut, CopyWay::kBack};
-
 // The lowest there is: where streams compete, the program's go first. Copy
 // engines do not look at it.
 constexpr int kPriority = 0;
@@ -195,11 +193,9 @@ absl::Status CudaLanes::OrderBehind(const Request& request) {
 }
 
 CudaLanes::Copies CudaLanes::TouchingOnOther(const Request& request) const {
-  const CopyWay other =
-      request.way == CopyWay::kOut ? CopyWay::kBack : CopyWay::kOut;
   Copies touching;
   std::lock_guard lock(mutex_);
-  for (const auto& copy : LaneOf(other).pending) {
+  for (const auto& copy : LaneOf(Other(request.way)).pending) {
     if (Overlap(copy->extent(), request.extent)) touching.push_back(copy);
   }
   return touching;
@@ -254,11 +250,11 @@ absl::Status CudaLanes::Wait(const CudaCopy& copy) {
 
 void CudaLanes::WaitForAll() {
   if (InChild()) return;
-  for (const CopyWay way : kWays) {
+  for (const Lane& lane : lanes_) {
     Copies pending;
     {
       std::lock_guard lock(mutex_);
-      pending = LaneOf(way).pending;
+      pending = lane.pending;
     }
     for (const auto& copy : pending) copy->Wait().IgnoreError();
   }
@@ -270,7 +266,7 @@ void CudaLanes::Poll() {
   unpolled_ = 0;
   const CudaScope scope(api_);
   bool has_ended = false;
-  for (const CopyWay way : kWays) has_ended |= Retire(way);
+  for (Lane& lane : lanes_) has_ended |= Retire(&lane);
   if (!has_ended) return;
   ReleaseKept();
   meter_.Poll();
@@ -282,10 +278,10 @@ bool CudaLanes::IsIdle() const {
                      [](const Lane& lane) { return lane.pending.empty(); });
 }
 
-bool CudaLanes::Retire(CopyWay way) {
-  NoteDone(way);
+bool CudaLanes::Retire(Lane* lane) {
+  NoteDone(*lane);
   std::lock_guard lock(mutex_);
-  Copies& pending = LaneOf(way).pending;
+  Copies& pending = lane->pending;
   bool has_ended = false;
   for (; !pending.empty(); has_ended = true) {
     if (pending.front()->was_seen_done()) {
@@ -301,12 +297,11 @@ bool CudaLanes::Retire(CopyWay way) {
 
 // A lane's copies end in order: the newest first, then halves, show where those
 // that are done end.
-void CudaLanes::NoteDone(CopyWay way) {
+void CudaLanes::NoteDone(const Lane& lane) const {
   std::vector<std::shared_ptr<CudaCopy>> pending;
   {
     std::lock_guard lock(mutex_);
-    const Copies& copies = LaneOf(way).pending;
-    pending.assign(copies.begin(), copies.end());
+    pending.assign(lane.pending.begin(), lane.pending.end());
   }
   const auto is_done = [](const std::shared_ptr<CudaCopy>& copy) {
     return copy->state() == CudaCopy::State::kDone;

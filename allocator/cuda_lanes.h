@@ -134,8 +134,8 @@ class CudaLanes {
   absl::Status Copy(const Request& request, const CudaEvent& done);
   absl::Status CopyParts(const Request& request);
   bool IsIdle() const;
-  bool Retire(CopyWay way);  // whether one has ended
-  void NoteDone(CopyWay way);
+  bool Retire(Lane* lane);  // whether one has ended
+  void NoteDone(const Lane& lane) const;
   bool IsTouched(Extent extent) const;
   void ReleaseKept();
 

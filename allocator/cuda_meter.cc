@@ -19,10 +19,6 @@ constexpr size_t kMostRecent = 32;
 constexpr double kAlone = 0.1;
 constexpr double kContended = 0.9;
 
-CopyWay Other(CopyWay way) {
-  return way == CopyWay::kOut ? CopyWay::kBack : CopyWay::kOut;
-}
-
 }  // namespace
 
 CudaMeter::CudaMeter(std::shared_ptr<CudaEvents> events, CopyObserver observer)
@@ -155,14 +151,6 @@ bool CudaMeter::Look(Span& span) {
     span.ended = *ended;
   }
   return true;
-}
-
-double CudaMeter::Bandwidth(CopyWay way) const {
-  return LaneOf(way).alone.per_second();
-}
-
-double CudaMeter::ContendedBandwidth(CopyWay way) const {
-  return LaneOf(way).contended.per_second();
 }
 
 }  // namespace ebbtide

@@ -29,6 +29,10 @@ namespace ebbtide {
 
 enum class CopyWay { kOut, kBack };  // to the host; to the device
 
+constexpr CopyWay Other(CopyWay way) {
+  return way == CopyWay::kOut ? CopyWay::kBack : CopyWay::kOut;
+}
+
 // What a caller calls a copy, in numbers of its own.
 struct CopyLabel {
   int name = -1;
@@ -91,8 +95,12 @@ class CudaMeter {
 
   // Bytes per second of recent copies, larger ones counting more. 0 until there
   // was one.
-  double Bandwidth(CopyWay way) const;
-  double ContendedBandwidth(CopyWay way) const;
+  double Bandwidth(CopyWay way) const {
+    return lanes_[static_cast<size_t>(way)].alone.per_second();
+  }
+  double ContendedBandwidth(CopyWay way) const {
+    return lanes_[static_cast<size_t>(way)].contended.per_second();
+  }
 
  private:
   struct Interval {
@@ -110,9 +118,6 @@ class CudaMeter {
   };
 
   Lane& LaneOf(CopyWay way) { return lanes_[static_cast<size_t>(way)]; }
-  const Lane& LaneOf(CopyWay way) const {
-    return lanes_[static_cast<size_t>(way)];
-  }
   void Collect();
   bool Measure(CopyWay way);
   void AddRate(CopyWay way, Bytes size, Interval interval);
