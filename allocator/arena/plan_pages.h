@@ -28,7 +28,6 @@ class PlanPages {
                                          StreamOrder* order);
 
   PlannedArena& blocks() { return blocks_; }
-  const PlannedArena& blocks() const { return blocks_; }
   // Pages of its memory that are mapped.
   int64_t mapped() const { return memory_.last - memory_.first - missing_; }
 
