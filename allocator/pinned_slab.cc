@@ -302,9 +302,8 @@ bool PinnedSlab::Prepare(Bytes size) {
 }
 
 SlabStats PinnedSlab::Stats() const {
-  std::unique_lock lock(core_->mutex);
+  std::lock_guard lock(core_->mutex);
   SlabStats stats = core_->stats;
-  lock.unlock();
   stats.used = extents_.used();
   return stats;
 }
