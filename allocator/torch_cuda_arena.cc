@@ -84,7 +84,7 @@ absl::Status ArenaCudaAllocator::MakeArena(DeviceIndex device, Bytes total,
                                   .memory = memory});
   if (!arena.ok()) return arena.status();
   arenas_[device] = arena->release();
-  count_ = std::max<int>(count_, device + 1);
+  count_ = std::max<DeviceIndex>(count_, device + 1);
   return absl::OkStatus();
 }
 
@@ -96,9 +96,9 @@ DeviceArena* ArenaCudaAllocator::ArenaFor(DeviceIndex device,
 }
 
 DeviceArena* ArenaCudaAllocator::ArenaOf(const void* block) const {
-  const int count = count_;
-  for (int device = 0; device < count; ++device) {
-    DeviceArena* const arena = ArenaOf(static_cast<DeviceIndex>(device));
+  const DeviceIndex count = count_;
+  for (DeviceIndex device = 0; device < count; ++device) {
+    DeviceArena* const arena = ArenaOf(device);
     if (arena != nullptr && arena->Owns(block)) return arena;
   }
   return nullptr;
@@ -139,9 +139,8 @@ void ArenaCudaAllocator::raw_delete(void* block) {
 
 void ArenaCudaAllocator::emptyCache(c10::MempoolId_t pool) {
   inner().emptyCache(pool);
-  const int count = count_;
-  for (int device = 0; device < count; ++device) {
-    DeviceArena* const arena = ArenaOf(static_cast<DeviceIndex>(device));
+  for (DeviceIndex device = 0; device < count_; ++device) {
+    DeviceArena* const arena = ArenaOf(device);
     if (arena != nullptr) arena->GiveBackFree(/*of_plan=*/true);
   }
 }
@@ -234,9 +233,9 @@ void ArenaCudaAllocator::endAllocateToPool(DeviceIndex device,
 native::SnapshotInfo ArenaCudaAllocator::snapshot(c10::MempoolId_t pool,
                                                   bool include_traces) {
   native::SnapshotInfo info = inner().snapshot(pool, include_traces);
-  const int count = pool == c10::MempoolId_t{0, 0} ? count_.load() : 0;
-  for (int device = 0; device < count; ++device) {
-    DeviceArena* const arena = ArenaOf(static_cast<DeviceIndex>(device));
+  const DeviceIndex count = pool == c10::MempoolId_t{0, 0} ? count_.load() : 0;
+  for (DeviceIndex device = 0; device < count; ++device) {
+    DeviceArena* const arena = ArenaOf(device);
     if (arena != nullptr) arena->AddSegments(&info.segments);
   }
   for (size_t i = 0; include_traces && i < info.device_traces.size(); ++i) {

@@ -49,7 +49,6 @@ class ArenaCudaAllocator : public ForwardingCudaAllocator {
   DeviceArena* ArenaFor(c10::DeviceIndex device, size_t size) const;
   // True while requests may be going to private pools.
   bool HasOpenPool() const { return pools_ > 0; }
-  native::CUDAAllocator& native_allocator() { return inner(); }
   // That of the block; nullptr for blocks of none.
   DeviceArena* ArenaOf(const void* block) const;
   bool Owns(const void* block) const { return ArenaOf(block) != nullptr; }
@@ -103,7 +102,7 @@ class ArenaCudaAllocator : public ForwardingCudaAllocator {
   const StepArena::NameOp name_op_;
   std::array<std::atomic<DeviceArena*>, kMaxCudaDevices> arenas_{};
   // How many of them there are; 0 keeps Owns out of the way.
-  std::atomic<int> count_ = 0;
+  std::atomic<c10::DeviceIndex> count_ = 0;
   // Private pools that requests may be going to.
   std::atomic<int> pools_ = 0;
   std::atomic<bool> attached_ = false;

@@ -104,8 +104,7 @@ void SetNativeFraction(DeviceIndex device, ArenaCudaAllocator* allocator) {
   }
   if (fraction >= 1 && !state.has_fraction) return;
   state.has_fraction = true;
-  allocator->native_allocator().setMemoryFraction(std::min(fraction, 1.0),
-                                                  device);
+  allocator->inner().setMemoryFraction(std::min(fraction, 1.0), device);
 }
 
 bool GiveBackNative(DeviceIndex device, ArenaCudaAllocator* allocator) {
@@ -113,7 +112,7 @@ bool GiveBackNative(DeviceIndex device, ArenaCudaAllocator* allocator) {
   const DeviceArena& arena = *allocator->ArenaOf(device);
   if (NativeIdle(device, arena) <= state.native_idle) return false;
   const Bytes before = BooksOf(device).reserved();
-  allocator->native_allocator().emptyCache({0, 0});
+  allocator->inner().emptyCache({0, 0});
   state.native_idle = NativeIdle(device, arena);
   return BooksOf(device).reserved() < before;
 }

@@ -27,6 +27,8 @@ class ForwardingCudaAllocator : public native::CUDAAllocator {
   explicit ForwardingCudaAllocator(native::CUDAAllocator* inner)
       : inner_(*inner) {}
 
+  native::CUDAAllocator& inner() { return inner_; }
+
   // c10::Allocator.
   c10::DataPtr allocate(size_t size) override { return inner_.allocate(size); }
   bool is_simple_data_ptr(const c10::DataPtr& data) const override {
@@ -210,9 +212,6 @@ class ForwardingCudaAllocator : public native::CUDAAllocator {
     inner_.annotateMemory(block, what);
   }
 #endif
-
- protected:
-  native::CUDAAllocator& inner() { return inner_; }
 
  private:
   native::CUDAAllocator& inner_;
