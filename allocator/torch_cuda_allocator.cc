@@ -58,13 +58,6 @@ void Fill(void* block, size_t size) {
   TORCH_CHECK(filled.ok(), "ebbtide: ", std::string(filled.message()));
 }
 
-// Asked by the native allocator, under its lock, where nothing cached fits: it
-// is about to reserve a segment.
-class OnMiss final : public c10::FreeMemoryCallback {
- public:
-  bool Execute() override;
-};
-
 // Replaces the size before `words`, as "1.50 GiB", where they are there.
 void ReplaceSize(const char* words, Bytes size, std::string* text) {
   const size_t end = text->find(words);
@@ -260,10 +253,14 @@ class BudgetedCudaAllocator final : public ArenaCudaAllocator {
 
 std::atomic<BudgetedCudaAllocator*> ours = nullptr;
 
-bool OnMiss::Execute() {
-  if (request.device < 0) return false;
-  return ours.load()->OnSegment();
-}
+// Asked by the native allocator, under its lock, where nothing cached fits: it
+// is about to reserve a segment.
+class OnMiss final : public c10::FreeMemoryCallback {
+ public:
+  bool Execute() override {
+    return request.device >= 0 && ours.load()->OnSegment();
+  }
+};
 
 // What a block has that nobody has asked to observe.
 c10::DeleterFnPtr DeleterOf(const void* block) {
