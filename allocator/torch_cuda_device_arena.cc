@@ -188,10 +188,6 @@ bool DeviceArena::FindsRoom(size_t size, c10::cuda::CUDAStream stream) {
   return number && pages_.FindsRoom(Bytes{static_cast<int64_t>(size)}, *number);
 }
 
-void DeviceArena::GiveBackFree(bool of_plan) {
-  pages_.GiveBack(pages_.mapped(), of_plan);
-}
-
 void DeviceArena::AllowPeer(c10::DeviceIndex device) {
   pages_.WithMapped([&](const std::vector<PageArena::Range>& ranges) {
     AddPeer(device);

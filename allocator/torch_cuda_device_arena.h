@@ -97,7 +97,7 @@ class DeviceArena final : DevicePages, StreamOrder {
     return pages_.GiveBack(wanted, of_plan);
   }
   // Gives all free pages back, the plan's only if `of_plan`.
-  void GiveBackFree(bool of_plan);
+  void GiveBackFree(bool of_plan) { GiveBack(pages_.mapped(), of_plan); }
   // The device may use the memory of this one from now on.
   void AllowPeer(c10::DeviceIndex device);
 
