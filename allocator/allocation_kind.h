@@ -3,45 +3,33 @@
 #ifndef EBBTIDE_ALLOCATOR_ALLOCATION_KIND_H_
 #define EBBTIDE_ALLOCATOR_ALLOCATION_KIND_H_
 
-#include <cstdint>
-
 #include "profiler/kind.h"
 
 namespace ebbtide {
 
-// Until the end of its scope; kOther outside of any.
-class AllocationKind {
+// A value of this thread until the end of its scope; kOutside outside of any.
+// Each type has a variable of its own.
+template <typename Value, Value kOutside>
+class ThreadValue {
  public:
-  explicit AllocationKind(Kind kind) : outer_(kind_) { kind_ = kind; }
-  ~AllocationKind() { kind_ = outer_; }
-  AllocationKind(const AllocationKind&) = delete;
-  AllocationKind& operator=(const AllocationKind&) = delete;
+  explicit ThreadValue(Value value) : outer_(value_) { value_ = value; }
+  ~ThreadValue() { value_ = outer_; }
+  ThreadValue(const ThreadValue&) = delete;
+  ThreadValue& operator=(const ThreadValue&) = delete;
 
-  static Kind Current() { return kind_; }
+  static Value Current() { return value_; }
 
  private:
   // Read at every allocation; see hooks/thread_flag.h.
-  [[gnu::tls_model("initial-exec")]] static inline thread_local Kind kind_ =
-      Kind::kOther;
-  Kind outer_;
+  [[gnu::tls_model("initial-exec")]] static inline thread_local Value value_ =
+      kOutside;
+  const Value outer_;
 };
 
-// New blocks are filled with one byte until the end of its scope, to see who
-// reads bytes that nobody wrote.
-class AllocationFill {
- public:
-  explicit AllocationFill(uint8_t byte) : outer_(byte_) { byte_ = byte; }
-  ~AllocationFill() { byte_ = outer_; }
-  AllocationFill(const AllocationFill&) = delete;
-  AllocationFill& operator=(const AllocationFill&) = delete;
-
-  // -1: they are not filled.
-  static int Current() { return byte_; }
-
- private:
-  [[gnu::tls_model("initial-exec")]] static inline thread_local int byte_ = -1;
-  const int outer_;
-};
+using AllocationKind = ThreadValue<Kind, Kind::kOther>;
+// New blocks are filled with one byte, to see who reads bytes that nobody
+// wrote; -1: they are not filled.
+using AllocationFill = ThreadValue<int, -1>;
 
 }  // namespace ebbtide
 
