@@ -63,7 +63,6 @@ bool PlanPages::Back(const ArenaPlan::Slot& slot) {
 }
 
 bool PlanPages::Map(PageRange wanted) {
-  if (missing_ == 0) return true;
   PageMap& pages = free_.pages();
   const int64_t begin = wanted.first * pages.page();
   const int64_t end = wanted.last * pages.page();
