@@ -58,13 +58,16 @@ void StepArena::BeginStep(int64_t plan) {
 
 void StepArena::EndPlan() {
   if (state_ != State::kServing) return;
-  pages_.EndPlan();
-  {
-    std::lock_guard lock(mutex_);
-    trace_.Clear();
-    Retry(/*is_retreat=*/false);
-  }
+  GiveUpPlan();
   if (state_ == State::kRecording) Record(/*is_wanted=*/true);
+}
+
+// What was traced under the plan says nothing of the steps to come.
+void StepArena::GiveUpPlan() {
+  pages_.EndPlan();
+  std::lock_guard lock(mutex_);
+  trace_.Clear();
+  Retry(/*is_retreat=*/false);
 }
 
 void StepArena::Judge(int64_t plan) {
@@ -75,12 +78,7 @@ void StepArena::Judge(int64_t plan) {
   const auto requests = static_cast<int64_t>(step_.size());
   const int64_t wrong = now.mismatches() - before.mismatches();
   const bool is_bad = wrong * kTolerance > requests;
-  if (is_bad && is_wanted && plan != served_plan_) {
-    pages_.EndPlan();
-    std::lock_guard lock(mutex_);
-    trace_.Clear();
-    return Retry(/*is_retreat=*/false);
-  }
+  if (is_bad && is_wanted && plan != served_plan_) return GiveUpPlan();
   if (IsDueAnew(wrong > 0 && is_wanted, is_bad)) {
     pages_.EndPlan();
     return TakeOver();

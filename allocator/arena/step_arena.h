@@ -113,6 +113,7 @@ class StepArena {
   void* AllocateLast(Bytes size, int stream, PageArena::By by);
   void NoteMismatch(int slot, Bytes size);
   void Trace(const void* block, Bytes size, int stream);
+  void GiveUpPlan();
   void Judge(int64_t plan);
   bool IsDueAnew(bool is_wrong, bool is_bad);
   void Record(bool is_wanted);
