@@ -1,5 +1,6 @@
 #include "planner/place_step.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -30,23 +31,51 @@ Buffer BufferOf(absl::Span<const StepBlock> step, size_t i, Bytes grain) {
   return buffer;
 }
 
-// In fewer pages than the placement takes, where that can be.
-std::vector<PageSpot> SpotsOf(const PlaceProblem& problem, const Placed& placed,
-                              Bytes page) {
-  constexpr int64_t kApart = 256;  // part by which attempts differ
-  if (page > Bytes{0}) {
-    const int64_t most = AlignUp(Count(placed.placement.height), Count(page));
-    int64_t pages = (Count(placed.bound.bytes) - 1) / Count(page) + 1;
-    for (; pages * Count(page) < most; pages += pages / kApart + 1) {
-      auto spots = PlaceInPages(problem, placed.placement.offsets, page, pages);
-      if (spots) return *std::move(spots);
+// A part of the bound that is not worth a search.
+constexpr int64_t kWorthASearch = 512;
+// Nodes of the search for so many buffers: it takes a fifth of a second at
+// most, for which the step waits.
+int64_t NodesFor(int64_t buffers) {
+  return std::min(200 * buffers, 15'000'000 / (buffers + 1) + 1);
+}
+constexpr int64_t kApart = 256;  // part by which numbers of pages differ
+
+struct Spots {
+  std::vector<PageSpot> spots;
+  int64_t height = 0;
+  bool is_in_pages = false;
+  Bytes bound{};
+};
+
+// Where a placement has them, or in fewer pages (0: none) where that can be.
+absl::StatusOr<Spots> FindSpots(const PlaceProblem& problem, int64_t page,
+                                const PlaceOptions& options) {
+  const auto placed = Place(problem, options);
+  if (!placed.ok()) return placed.status();
+  const Placement& placement = placed->placement;
+  const absl::Status valid = ValidatePlacement(problem, placement);
+  if (!valid.ok()) {
+    return absl::InternalError(
+        absl::StrCat("a placement is wrong: ", valid.message()));
+  }
+  Spots found = {.height = Count(placement.height),
+                 .bound = placed->bound.bytes};
+  if (page > 0) {
+    const int64_t most = AlignUp(found.height, page);
+    int64_t pages = (Count(found.bound) - 1) / page + 1;
+    for (; pages * page < most; pages += pages / kApart + 1) {
+      auto spots = PlaceInPages(problem, placement.offsets, Bytes{page}, pages);
+      if (!spots) continue;
+      return Spots{.spots = *std::move(spots),
+                   .height = pages * page,
+                   .is_in_pages = true,
+                   .bound = found.bound};
     }
   }
-  std::vector<PageSpot> spots;
-  for (const Bytes offset : placed.placement.offsets) {
-    spots.push_back({.offset = offset});
+  for (const Bytes offset : placement.offsets) {
+    found.spots.push_back({.offset = offset});
   }
-  return spots;
+  return found;
 }
 
 }  // namespace
@@ -60,19 +89,23 @@ absl::StatusOr<PlacedStep> PlaceStep(absl::Span<const StepBlock> step,
     placed.push_back(i);
     problem.buffers.push_back(BufferOf(step, i, grain));
   }
-  // Little search, for which the step waits: what it leaves is scattered.
-  auto result = Place(problem, {.nodes = 2000});
-  if (!result.ok()) return result.status();
-  const absl::Status valid = ValidatePlacement(problem, result->placement);
-  if (!valid.ok()) {
-    return absl::InternalError(
-        absl::StrCat("a placement is wrong: ", valid.message()));
+  auto found = FindSpots(problem, Count(page), {.nodes = 0});
+  if (!found.ok()) return found.status();
+  const Bytes enough =
+      found->bound + Bytes{Count(found->bound) / kWorthASearch};
+  const bool is_least =
+      found->is_in_pages && Bytes{found->height} < found->bound + page;
+  if (!is_least && Bytes{found->height} > enough) {
+    auto searched = FindSpots(
+        problem, Count(page),
+        {.nodes = NodesFor(std::ssize(problem.buffers)), .enough = enough});
+    if (!searched.ok()) return searched.status();
+    if (searched->height < found->height) found = std::move(searched);
   }
-  PlacedStep layout = {.bound = result->bound.bytes};
+  PlacedStep layout = {.bound = found->bound};
   layout.spots.resize(step.size());
-  std::vector<PageSpot> spots = SpotsOf(problem, *result, page);
   for (size_t k = 0; k < placed.size(); ++k) {
-    layout.spots[placed[k]] = std::move(spots[k]);
+    layout.spots[placed[k]] = std::move(found->spots[k]);
   }
   return layout;
 }

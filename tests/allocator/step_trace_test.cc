@@ -1,5 +1,6 @@
 #include "allocator/arena/step_trace.h"
 
+#include <fstream>
 #include <map>
 #include <random>
 #include <utility>
@@ -137,6 +138,21 @@ TEST(LayOutTest, WhatIsThereAtOnceLiesApart) {
     }
   }
   EXPECT_GT(scattered, 1000);
+}
+
+// Size and life of each request of a step of ResNet that offloads within
+// 909 MiB: tests/python/budget_matrix.py's, on the simulated device.
+TEST(LayOutTest, SearchLowersALayoutThatPagesLeaveHigh) {
+  std::ifstream file(EBBTIDE_TEST_DATA "/steps/resnet_offload.txt");
+  std::vector<StepRequest> step;
+  for (int64_t size = 0, life = 0; file >> size >> life;) {
+    step.push_back(Request(size, life));
+  }
+  ASSERT_EQ(step.size(), 260);
+  const auto layout = LayOut(step, Bytes{2 << 20});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  const int64_t bound = Count(layout->bound);
+  EXPECT_LE(Count(layout->plan.height()), bound + bound / 64);
 }
 
 }  // namespace
