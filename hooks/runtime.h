@@ -208,9 +208,7 @@ class Runtime final : public TapeListener {
   void BeginDeviceStep();
   // False while planned addresses may come to serve steps and do not yet.
   bool IsPlaced() const;
-  std::optional<Bytes> LayoutWaste() const;
-  bool FoundNoRoom() const;  // the layout of planned addresses
-  void CloseLastStep();      // of the process
+  void CloseLastStep();  // of the process
   // Its backward pass is: the step counts, though it goes on until the next
   // begins.
   bool IsStepOver() const;

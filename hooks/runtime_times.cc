@@ -123,31 +123,22 @@ void Runtime::BookStep() {
   // The cache goes on growing for some steps after what is alive does not.
   grew_ = Device::Get().is_async() && peak > highest_peak_;
   highest_peak_ = std::max(highest_peak_, peak);
-  waste_ = peak - ledger().Peak();
+  const Bytes alive = ledger().Peak();
+  waste_ = peak - alive;
   if (overran_) ++report_.over_budget_steps;
   LogQueued();
   RunLog::Global().EndStep(report_.steps.count(), peak);
   report_.steps.Add({.seconds = step_seconds_, .peak = peak});
+  const std::optional<Bytes> planned = Device::Get().ReservedAsPlanned(device_);
   note_ = {.number = report_.steps.count() - 1,
            .is_settled = IsPlaced(),
            .marks = watch_.step_marks(),
-           .layout_waste = LayoutWaste(),
-           .found_no_room = FoundNoRoom()};
+           .found_no_room = planned > budget()};
+  if (planned) note_.layout_waste = std::max(*planned - alive, Bytes{});
   NoteWork();
   ++report_.steps_by_state[NameOf(state_)];
   ShowProgress(now, /*at_once=*/false);
   RefreshLastWords(now);
-}
-
-bool Runtime::FoundNoRoom() const {
-  const std::optional<Bytes> planned = Device::Get().ReservedAsPlanned(device_);
-  return planned && *planned > budget();
-}
-
-std::optional<Bytes> Runtime::LayoutWaste() const {
-  const std::optional<Bytes> planned = Device::Get().ReservedAsPlanned(device_);
-  if (!planned) return std::nullopt;
-  return std::max(*planned - ledger().Peak(), Bytes{});
 }
 
 bool Runtime::IsPlaced() const {

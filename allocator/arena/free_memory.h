@@ -64,7 +64,8 @@ class FreeMemory {
   bool Supply(int64_t count, PageRange but) {
     return pages_.Create(count) || TakePages(count, but);
   }
-  // The same of free pages, and creates none.
+  // Makes free pages spare until `count` pages are, none of `but`. False where
+  // there are fewer then.
   bool TakePages(int64_t count, PageRange but);
   // Maps spare pages where [begin, end), which is free, has none. They are free
   // ones of the stream.

@@ -62,7 +62,7 @@ void StepArena::EndPlan() {
   if (state_ == State::kRecording) Record(/*is_wanted=*/true);
 }
 
-// What was traced under the plan says nothing of the steps to come.
+// The trace goes with the plan: later steps are served by demand.
 void StepArena::GiveUpPlan() {
   pages_.EndPlan();
   std::lock_guard lock(mutex_);
