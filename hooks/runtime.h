@@ -40,7 +40,7 @@ namespace ebbtide {
 
 class Runtime final : public TapeListener {
  public:
-  // DESIGN.md, "States of a run". In kWatch plans may be in the making; kActive
+  // See docs/internals/steps.md. In kWatch plans may be in the making; kActive
   // and kSteady (kActive without the recorder) are those of the open pair, from
   // where its plan is recognised to where it turns out to be another pair. In
   // kResting pairs fit without a plan: the recorder is off, and large saved

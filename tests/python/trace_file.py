@@ -1,4 +1,4 @@
-"""Reads traces by what DESIGN.md and profiler/trace_format.h say, slowly.
+"""Reads traces by docs/internals/trace.md and profiler/trace_format.h, slowly.
 
 It shares no code with the program: the tests compare the two.
 """
