@@ -125,7 +125,8 @@ class HostTier {
   virtual CopyRates WriteRates() const = 0;
   virtual CopyRates ReadRates() const = 0;
   // What plans are made with: what the last copies achieved with the contention
-  // that they met (DECISIONS.md), or a guess where there was none.
+  // that they met (docs/decisions/cpu-memory.md), or a guess where there was
+  // none.
   double WriteBandwidth() const { return WriteRates().planned; }
   double ReadBandwidth() const { return ReadRates().planned; }
   virtual TierRoom room() const = 0;

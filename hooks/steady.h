@@ -6,7 +6,7 @@
 // the graph counts one), element count, type and storage. The first that
 // differs ends it for the pair: from there on everything is kept and evicted on
 // demand. A plan that recomputes never gets here, because a Python number that
-// has changed inside a recipe would go unseen (DECISIONS.md).
+// has changed inside a recipe would go unseen (docs/decisions/recompute.md).
 #ifndef EBBTIDE_HOOKS_STEADY_H_
 #define EBBTIDE_HOOKS_STEADY_H_
 

@@ -4,8 +4,8 @@
 // then the one that is best whatever its bytes.
 //
 // With the time itself instead of its root what is far ahead goes first
-// whatever it costs; what comes back twice costs twice, too (DECISIONS.md has
-// the figures, `./dev bench demand` takes them).
+// whatever it costs; what comes back twice costs twice, too
+// (docs/decisions/recompute.md has figures, `./dev bench demand` takes them).
 #ifndef EBBTIDE_PLANNER_EVICTION_ORDER_H_
 #define EBBTIDE_PLANNER_EVICTION_ORDER_H_
 
