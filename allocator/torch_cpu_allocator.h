@@ -1,4 +1,4 @@
-// Plugs HostAllocator into PyTorch as the CPU allocator (cpu-mode.md 2).
+// Plugs HostAllocator into PyTorch as the CPU allocator.
 #ifndef EBBTIDE_ALLOCATOR_TORCH_CPU_ALLOCATOR_H_
 #define EBBTIDE_ALLOCATOR_TORCH_CPU_ALLOCATOR_H_
 

@@ -1,7 +1,7 @@
 // ebbtide run [--budget B] ... -- CMD...
 //
-// Becomes CMD, with the settings in its environment (design: section 9) and the
-// preload library in front of LD_PRELOAD.
+// Becomes CMD, with the settings in its environment and the preload library in
+// front of LD_PRELOAD.
 #include <unistd.h>
 
 #include <cerrno>

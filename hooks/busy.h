@@ -1,5 +1,5 @@
 // A per-thread flag around our own tensor work: recorder, pack hooks and
-// eviction leave alone what the runtime itself does (cpu-mode.md R7).
+// eviction leave alone what the runtime itself does.
 #ifndef EBBTIDE_HOOKS_BUSY_H_
 #define EBBTIDE_HOOKS_BUSY_H_
 

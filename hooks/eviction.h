@@ -1,5 +1,5 @@
 // Demand eviction: which saved tensor goes when a request does not fit
-// (design: section 5).
+// (docs/internals/saved-tensors.md).
 #ifndef EBBTIDE_HOOKS_EVICTION_H_
 #define EBBTIDE_HOOKS_EVICTION_H_
 

@@ -14,8 +14,8 @@ struct OpInfo {
   c10::OperatorHandle handle;
   std::string name;  // "addmm", "add_.Tensor"
 
-  // Its children are recorded instead (pytorch.md 2): composite ops look at
-  // requires_grad, which a replay does not have.
+  // Its children are recorded instead: composite ops look at requires_grad,
+  // which a replay does not have.
   bool composite = false;
   // Under autocast its casts and the inner call are recorded instead.
   bool autocast = false;

@@ -38,9 +38,8 @@ class Planning {
   // Wants the best plan for pairs with the signature of `tape`, and if that
   // moves bytes and `with_second`, then the best that moves none. Returns the
   // request's number, from 1 on. A plan needs `margin` less than the budget if
-  // there is one. `room`, where it is given: a plan is to find room in so much,
-  // wherever its buffers have to lie (planner/placed_plan.h), if there is such
-  // a one. With others waiting less than options.time_limit is taken for each.
+  // there is one. With others waiting less than options.time_limit is taken for
+  // each.
   int Ask(const Tape& tape, MeasuredProfile measured,
           const PlanOptions& options, Bytes margin, bool with_second);
   // Wants to know what plans of request `number` would take by another

@@ -1,4 +1,5 @@
-// Writes the tape: one observer of all dispatcher calls (pytorch.md 2).
+// Writes the tape: one observer of all dispatcher calls
+// (docs/internals/recording.md).
 //
 // Of the events, the outermost op below composite and autocast layers is
 // recorded; its children, the backward's ops and our own are not.

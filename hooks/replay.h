@@ -1,5 +1,6 @@
-// Runs a recorded op again so that its bytes come out the same
-// (pytorch.md 4, cpu-mode.md R2, R4, R5, R6).
+// Runs a recorded op again so that its bytes come out the same: with the grad
+// mode, settings and generator state of the recording, without a write to what
+// it does not make (R2, R4, R5 and R6 in docs/internals/recording.md).
 #ifndef EBBTIDE_HOOKS_REPLAY_H_
 #define EBBTIDE_HOOKS_REPLAY_H_
 

@@ -200,7 +200,7 @@ void Runtime::NoteOutputs(Tape* tape, int index, at::TensorList outputs) {
       }
     }
     // Memory that somebody fills behind our back (torch.tensor does): small
-    // enough to keep as an input of whatever reads it (cpu-mode.md F1).
+    // enough to keep as an input of whatever reads it.
     if (op.info->uninitialized && made.bytes < kSmallStorage) {
       made.external = true;
       made.version = tensor.unsafeGetTensorImpl()->version_counter();

@@ -1,5 +1,5 @@
 // What autograd holds instead of a saved tensor: a storage of the tape and a
-// geometry (pytorch.md 3).
+// geometry (docs/internals/saved-tensors.md).
 #ifndef EBBTIDE_HOOKS_SAVED_TENSOR_H_
 #define EBBTIDE_HOOKS_SAVED_TENSOR_H_
 

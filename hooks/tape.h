@@ -4,9 +4,9 @@
 // Storages, not tensors, are the unit. A tensor argument is a storage and a
 // geometry, so views need no replay, a storage written in place has one list of
 // writers, and two tensors that share bytes without sharing a version counter
-// (`_unsafe_view`) cannot be taken for independent (cpu-mode.md R1). Identity
-// is a weak reference to the StorageImpl: its address cannot be reused while
-// the tape lives, and tensors themselves are never referenced, so
+// (`_unsafe_view`) cannot be taken for independent. Identity is a weak
+// reference to the StorageImpl: its address cannot be reused while the tape
+// lives, and tensors themselves are never referenced, so
 // torch.utils.swap_tensors keeps working.
 //
 // Not thread-safe: everything here is used under the runtime's lock.

@@ -3,8 +3,8 @@
 // after the instant, and an op is run again only on inputs of which the same
 // holds. With a price per byte the cheapest choice is one minimum cut, and the
 // cut's value less price times room is a lower bound on the time of rebuilding,
-// for any price: Lagrange duality on planner-research 3.2, whose argument holds
-// for any number of rebuilds. Private to the planner.
+// for any price and any number of rebuilds, by Lagrange duality
+// (docs/internals/planner.md). Private to the planner.
 #ifndef EBBTIDE_PLANNER_CUT_H_
 #define EBBTIDE_PLANNER_CUT_H_
 

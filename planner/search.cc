@@ -138,7 +138,8 @@ void Search::Decide(double price, double temperature) {
   Accept(next);
 }
 
-// The other constants are those that planner-research 2, section 2 measured.
+// The other constants were measured on the networks of
+// tests/planner/research_graphs.h (docs/internals/planner.md).
 void Search::Anneal(const Progress& progress, int patience) {
   constexpr int kMany = 100000;
   constexpr int kImpatience = 40;  // above the budget

@@ -1,7 +1,7 @@
 // The search for graph plans: retention bits changed move by move, accepted by
 // simulated annealing on the time of rebuilding and waiting plus a price on
-// every byte above the budget (planner-research 2, section 2). Deterministic
-// for a given seed and number of evaluations. Private to the planner.
+// every byte above the budget (docs/internals/planner.md). Deterministic for a
+// given seed and number of evaluations. Private to the planner.
 #ifndef EBBTIDE_PLANNER_SEARCH_H_
 #define EBBTIDE_PLANNER_SEARCH_H_
 

@@ -1,5 +1,5 @@
-// The bound over a sequence of instants, and the ascent of its prices: the pair
-// of planner-research 2, section 3, for any number of instants.
+// The bound over a sequence of instants, and the ascent of its prices
+// (docs/internals/planner.md has the argument for a pair).
 //
 // Instants cut the rest of the step into windows, each from one instant to the
 // next and the last one to the end; what is rebuilt in one is not rebuilt in
@@ -11,11 +11,11 @@
 // negative the cuts, less prices times room, are a lower bound on the overhead
 // of every plan. Private to the planner.
 //
-// Memory has several rows: bytes, and, beyond the study, values counted in
-// whole multiples of a size (Chvatal and Gomory's rounding), which is what
-// binds where there is room for a few large values and a part of one more. With
-// offload the rows are of bytes, each of the values for which the lanes had
-// some time or less (planner/host_room.h).
+// Memory has several rows: bytes, and values counted in whole multiples of a
+// size (Chvatal and Gomory's rounding), which is what binds where there is room
+// for a few large values and a part of one more. With offload the rows are of
+// bytes, each of the values for which the lanes had some time or less
+// (planner/host_room.h).
 //
 // On this project's model: a value is had in a window without a price where it
 // is made later, where the script holds it at the window's instant, or where

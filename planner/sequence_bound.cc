@@ -13,7 +13,7 @@ namespace ebbtide {
 namespace {
 
 // Shares of the time, and steps of the ascent per pair, by round: many pairs
-// for a look, fewer and fewer for longer (planner-research 2, section 3).
+// for a look, fewer and fewer for longer.
 struct Round {
   size_t pairs;
   int steps;

@@ -3,11 +3,11 @@
 // single instants leaves (planner/sequence_ascent.h has the argument, and what
 // holds with offload).
 //
-// planner-research 2, section 3 has pairs of stages and their strength. Beyond
-// it: the second instant may be a rerun (planner/instant.h), which is what
-// binds where a long rebuilding before one stage fills the memory; the best
-// instant and the best pairs are lengthened by the instants that give most; and
-// so is what the branch and bound decides (planner/branch_bound.h).
+// Sequences begin as pairs of stages. The second instant may be a rerun
+// (planner/instant.h), which is what binds where a long rebuilding before one
+// stage fills the memory; the best instant and the best pairs are lengthened by
+// the instants that give most; and so is what the branch and bound decides
+// (planner/branch_bound.h).
 //
 // Every bound is proven for every plan of the graph, whatever it rebuilds and
 // moves, and whenever the search ends. 1e-9 of the sum of its terms is taken

@@ -1,8 +1,8 @@
 // The functions of CUPTI that ebbtide calls, found at run time: nothing of ours
 // links CUPTI or includes its headers, so one binary runs with any version of
 // it and without. Types are CUPTI's as its C interface passes them; the values
-// below are CUPTI's, too (tests/profiler/cupti_layout_test.cc compares them
-// with its headers). Whoever needs the functions is given a pointer to the
+// below are CUPTI's, too (tests/profiler/cupti_headers.cc compares them with
+// its headers). Whoever needs the functions is given a pointer to the
 // struct, so that tests can put their own there.
 //
 // Thread-safe where CUPTI is. Not to be used in a child of fork.

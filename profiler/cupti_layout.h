@@ -2,7 +2,7 @@
 // records from version to version, so what we read of them has kept its place
 // from 13.0 to 13.2; the sizes have not. These are facts about the binary
 // interface on 64-bit machines, compared with the headers of CUPTI where those
-// are (tests/profiler/cupti_layout_test.cc).
+// are (tests/profiler/cupti_headers.cc).
 #ifndef EBBTIDE_PROFILER_CUPTI_LAYOUT_H_
 #define EBBTIDE_PROFILER_CUPTI_LAYOUT_H_
 

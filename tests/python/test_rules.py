@@ -1,4 +1,5 @@
-"""The rules R1 to R15: each was paid for with a wrong gradient or a hang."""
+"""The rules R1 to R15 (docs/internals/recording.md): each was paid for with a wrong
+gradient or a hang."""
 
 import pytest
 
