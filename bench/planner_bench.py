@@ -1,9 +1,10 @@
 """How good plans are and how good they could be: `./dev bench planner`.
 
 Synthetic networks (tests/planner/research_graphs.h), each planned within 5 s by the
-program, beside the figures of an earlier study of the same search, and recorded steps of real models (recorded.py). Overheads and bounds are per cent of the
-step that keeps everything; a gap is the difference of the two, in points. Every plan
-is judged by `ebbtide check`.
+program, beside the figures of an earlier study of the same search, and recorded steps
+of real models (recorded.py). Overheads and bounds are per cent of the step that keeps
+everything; a gap is the difference of the two, in points. Every plan is judged by
+`ebbtide check`.
 """
 
 import argparse
