@@ -166,7 +166,7 @@ def test_blocks_that_are_not_run_say_why() -> None:
 
 def test_links_lead_somewhere() -> None:
     dead = []
-    for page in [*PAGES, harness.ROOT / "README.md"]:
+    for page in [*PAGES, *sorted(harness.ROOT.glob("*.md"))]:
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
             if target.startswith("https://github.com/"):
                 pattern = r"https://github\.com/[\w.-]+/[\w.-]+/(issues|pull)/\d+"
