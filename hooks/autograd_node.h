@@ -1,6 +1,6 @@
-// What differs between versions of torch in nodes of the autograd graph: how
-// they are owned, by std::shared_ptr in 2.11 and by pointers of PyTorch's own
-// in 2.15, and how errors name them.
+// Differences between versions of torch in nodes of the autograd graph: their
+// ownership (std::shared_ptr in 2.11, PyTorch's own pointers in 2.15) and their
+// names in errors.
 #ifndef EBBTIDE_HOOKS_AUTOGRAD_NODE_H_
 #define EBBTIDE_HOOKS_AUTOGRAD_NODE_H_
 

@@ -121,8 +121,9 @@ class Builder {
   }
 
   // A recipe that reads what the script still holds needs a witness of it
-  // (hooks/outside.h), for which the host would wait. So what it rebuilds stays
-  // until the script has let go of that, unless it does not in this pass.
+  // (hooks/outside.h), for which the host would wait. So the bytes that it
+  // recomputes stay until the script has released them, unless it does not in
+  // this pass.
   void OutliveInputs() {
     for (const Op& op : measured_.profile.ops) {
       for (int output : op.outputs) {

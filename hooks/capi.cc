@@ -38,7 +38,7 @@ void PrintClosingLine() {
   }
 }
 
-// Whether another file of that kind is in the process than this one.
+// True if another core of ebbtide is loaded in this process.
 bool IsSecondCopy() {
   static const char here = 0;
   Dl_info own = {};
@@ -54,8 +54,8 @@ bool IsSecondCopy() {
   return dl_iterate_phdr(is_another, own.dli_fbase) != 0;
 }
 
-// What Python says of a storage (a c10::StorageImpl*), and what the runtime
-// answers.
+// Passes a question of Python about a storage (a c10::StorageImpl*) to the
+// runtime and returns its answer.
 template <typename Tell>
 int Ask(void* storage, Tell tell) {
   try {
@@ -144,7 +144,8 @@ __attribute__((visibility("default"))) char* ebbtide_budgets() {
   }
 }
 
-// What they leave of the current device just now, in bytes (hooks/runtime.h).
+// Returns the bytes that the budget of the current device still allows, see
+// Runtime::RoomLeft.
 __attribute__((visibility("default"))) int64_t ebbtide_room() {
   try {
     return ebbtide::Count(ebbtide::Runtime::Global().RoomLeft());

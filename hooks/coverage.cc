@@ -21,8 +21,7 @@ std::string MakerOf(const Tape& tape, const TapeStorage& storage) {
                                  : NameOf(tape, storage.writers.back());
 }
 
-// Why a storage cannot leave its place, whatever would bring it back; empty
-// where it can, or has.
+// Returns why a storage cannot be evicted, or "" if it can be or has been.
 std::string WhyBound(const TapeStorage& storage) {
   if (storage.bytes < LeastManaged()) return "too small to be managed";
   if (!storage.data) return "";
@@ -100,7 +99,7 @@ void Classify(const Tape& tape, int index, bool can_spill, Coverage* coverage,
   }
 }
 
-// Whether a tensor that a tape does take, over the same bytes, is saved too.
+// True if an untaped save has the bytes of a saved storage of the tape.
 bool IsCounted(const Tape& tape, const UntapedSave& save) {
   return std::any_of(tape.storages.begin(), tape.storages.end(),
                      [&](const TapeStorage& storage) {

@@ -1,6 +1,6 @@
-// What can become of the bytes that autograd saved in one pair: which of them
-// the runtime could take away and how they would come back, and of the others
-// which op made them and why they stay.
+// Classifies the bytes that autograd saved in one step: which of them can be
+// evicted and how they come back; for the others, the op that made them and why
+// they stay.
 #ifndef EBBTIDE_HOOKS_COVERAGE_H_
 #define EBBTIDE_HOOKS_COVERAGE_H_
 
@@ -28,9 +28,9 @@ struct Coverage {
       recomputable{};  // verified recipe; may have been offloaded all the same
   Bytes offload_only{};
   Bytes kept{};
-  Bytes away{};  // of the first two: had left when the backward began
-  // What no op of the pair made: parameters, and everything else, of which a
-  // tape cannot tell buffers and inputs from what was made before the pair.
+  Bytes away{};  // of the first two: evicted when the backward began
+  // Bytes made by no op of the step: parameters, and everything else. A tape
+  // cannot distinguish buffers and inputs from what was made before the step.
   Bytes parameters{};
   Bytes outside{};
   // Saves by threads that do not own the pair; of those only the number is

@@ -38,7 +38,8 @@ Device::Facts CpuDevice::FactsOf(int /*index*/) const {
   Facts facts;
   std::ifstream file("/proc/cpuinfo");
   std::string line;
-  while (std::getline(file, line) && !line.empty()) {  // of the first one
+  while (std::getline(file, line) && !line.empty()) {  // the first processor
+                                                       // only
     const std::pair<std::string, std::string> field =
         absl::StrSplit(line, absl::MaxSplits(':', 1));
     const absl::string_view value = absl::StripAsciiWhitespace(field.second);

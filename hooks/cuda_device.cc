@@ -29,8 +29,8 @@ namespace {
 
 std::atomic<bool (*)(const Pressure&)> relieve_in_use = nullptr;
 
-// What PyTorch keeps of current streams goes with the thread, before the
-// handlers of its exit. Other threads go on meanwhile.
+// Set when the thread exits: PyTorch's thread-local current streams are
+// destroyed before exit handlers run. Other threads continue.
 thread_local bool is_exiting = false;
 
 c10::Device At(int index) {
@@ -315,7 +315,7 @@ bool CudaDevice::AwaitAll() {
     }
     return true;
   } catch (const c10::Error&) {
-    return false;  // who uses the device next is told
+    return false;  // the next user of the device gets the error
   }
 }
 

@@ -1,4 +1,5 @@
-// How a failed call of ours reaches the program that needs what it was for.
+// Passes the failure of a CUDA call of ebbtide to the program that needs the
+// result.
 #ifndef EBBTIDE_HOOKS_CUDA_ERROR_H_
 #define EBBTIDE_HOOKS_CUDA_ERROR_H_
 

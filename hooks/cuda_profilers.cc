@@ -1,5 +1,5 @@
-// What PyTorch says of its profiler. Kineto uses CUPTI's activity interface
-// without a subscriber, so CUPTI itself does not tell of it.
+// State of PyTorch's profiler. Kineto uses CUPTI's activity interface without a
+// subscriber, so CUPTI itself does not report it.
 #include <libkineto.h>
 
 #include "hooks/cuda_device.h"

@@ -175,8 +175,8 @@ std::string LargestAlive(const DeviceBooks& books) {
   return absl::StrJoin(texts, ", ");
 }
 
-// Of an arena that has been laid out: what it is high, and who did not keep to
-// it.
+// Describes a laid-out arena: its height, and the requests that were not as
+// planned.
 std::string ExplainArena(DeviceIndex device) {
   const std::optional<ArenaReport> arena = ReportArena(device);
   if (!arena || arena->height == Bytes{0}) return "";

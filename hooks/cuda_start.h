@@ -1,8 +1,5 @@
-// What the core does about CUDA: it puts the allocator of
-// allocator/torch_cuda_allocator.h in its place and gives each device its
-// budget. libebbtide_cuda.so has it (cuda_start.cc); libebbtide.so, for a torch
-// without CUDA, says so where a CUDA device was given a budget
-// (without_cuda.cc).
+// ebbtide's set-up of CUDA: it installs the allocator of
+// allocator/torch_cuda_allocator.h and gives each device its budget.
 #ifndef EBBTIDE_HOOKS_CUDA_START_H_
 #define EBBTIDE_HOOKS_CUDA_START_H_
 
@@ -12,11 +9,12 @@
 namespace ebbtide {
 
 // Once, when the rest has started. Initialises no CUDA, so that the program may
-// still fork; a child of fork has no budgets. What the environment asks for and
-// cannot be is one line: here, or when the program first uses the device.
+// still fork; a child of fork has no budgets. Settings that cannot be met are
+// reported in one line: here, or when the program first uses the device.
 void StartCuda(const Settings& settings);
 
-// What has been held, for the report. Thread-safe.
+// Budgets, peaks and planned addresses of the used devices, for the report.
+// Thread-safe.
 CudaReport ReportCuda();
 
 }  // namespace ebbtide

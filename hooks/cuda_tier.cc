@@ -46,7 +46,7 @@ class CudaTier::Slot final : public SpillSlot {
   ~Slot() override {
     if (tier_.in_child_) return;
     if (back_ != nullptr) LetGoOfIncoming();
-    // Who writes or frees the bytes next comes after the copy out.
+    // Later writes and frees of the bytes are ordered after the copy out.
     if (leaving_ > Bytes{0} && out_->state() == CudaCopy::State::kPending) {
       OrderOrWait(maker_, *out_);
       OrderOrWait(Device::Get().CurrentStream(device()), *out_);
@@ -90,11 +90,12 @@ class CudaTier::Slot final : public SpillSlot {
   const c10::Stream maker_;
   const CopyLabel label_;  // in the trace
   Bytes leaving_{};
-  const void* on_device_ = nullptr;  // what is copied out
+  const void* on_device_ = nullptr;  // source of the copy out
   std::shared_ptr<CudaCopy> out_;
   std::shared_ptr<CudaCopy> back_;
   c10::Storage incoming_;
-  std::optional<c10::Stream> allocated_on_;  // of incoming_
+  std::optional<c10::Stream> allocated_on_;  // stream that incoming_ was
+                                             // allocated on
 };
 
 absl::StatusOr<CudaLanes*> CudaTier::LanesOf(int device) {
@@ -237,7 +238,7 @@ absl::StatusOr<c10::Storage> CudaTier::FinishRead(SpillSlot* finished) {
   return std::exchange(slot->incoming_, c10::Storage());
 }
 
-// Of the first device that has copied.
+// Returns the rates of the first device that has copied.
 HostTier::CopyRates CudaTier::RatesOf(CopyWay way) const {
   for (const auto& lanes : lanes_) {
     if (lanes == nullptr) continue;

@@ -3,7 +3,7 @@
 //
 // The host hardly ever waits: FinishWrite and FinishRead order streams. Memory
 // is reserved and streams are made when the first copy needs them. A child of
-// fork has no devices: what has been moved away cannot be had there.
+// fork has no devices: offloaded bytes cannot be read there.
 #ifndef EBBTIDE_HOOKS_CUDA_TIER_H_
 #define EBBTIDE_HOOKS_CUDA_TIER_H_
 
@@ -75,10 +75,10 @@ class CudaTier final : public HostTier {
   TierLog log_;
   std::unique_ptr<PinnedSlab> slab_;
   std::vector<std::unique_ptr<CudaLanes>> lanes_;  // by device
-  Bytes leaving_{};  // what copies out have not been finished of
+  Bytes leaving_{};  // bytes of unfinished copies out
   bool is_measuring_ = true;
   bool in_burst_ = false;
-  std::optional<c10::Stream> burst_maker_;  // of its last copy
+  std::optional<c10::Stream> burst_maker_;  // stream that made its last copy
   bool in_child_ = false;
 };
 

@@ -3,14 +3,14 @@
 // the tier below it) and CUDA (hooks/cuda_device.h; only in the library that is
 // linked to PyTorch's CUDA half).
 //
-// One form at a time is in use in a process. Devices of a kind are told apart
-// by their index; of the CPU there is one, 0.
+// One form at a time is in use in a process. Devices of a kind are
+// distinguished by their index; the CPU has one, 0.
 //
 // The work of an asynchronous device is queued on streams and runs later.
 // Memory belongs to the stream that was current when it was allocated: free
 // again, it may be handed out at once for work behind in that stream. So who
 // reads bytes that another stream makes, or frees bytes that another stream
-// reads, orders the two. What is queued here goes to the current stream of the
+// reads, orders the two. Work queued here goes to the current stream of the
 // calling thread.
 //
 // Thread-safe, except where the runtime's lock is asked for. Nothing here may
@@ -63,7 +63,8 @@ struct TimeMark {
 
 class Device {
  public:
-  // What the device asks of the runtime, on whichever thread it notices.
+  // Functions of the runtime that the device calls, on whichever thread needs
+  // them.
   struct Callbacks {
     // Frees something and returns true, or returns false: nothing is left. Must
     // not throw.
@@ -94,7 +95,8 @@ class Device {
   struct Facts {
     std::string name;
     double megahertz = 0;  // 0: unknown
-    std::string versions;  // of what is between it and PyTorch, if anything
+    std::string versions;  // versions of the layers between the device and
+                           // PyTorch, if any
   };
   virtual Facts FactsOf(int index) const = 0;
   // Index of the one that is current on this thread.
@@ -108,7 +110,7 @@ class Device {
   virtual absl::Status Install(const Settings& settings,
                                const Callbacks& callbacks) = 0;
 
-  // Of one that is in use, for shares of it.
+  // Memory of a device in use, for budgets given as shares of it.
   struct Room {
     Bytes total{};
     Bytes free{};  // with what this process's allocator keeps
@@ -139,24 +141,24 @@ class Device {
   }
 
   int count() const { return static_cast<int>(ledgers_.size()); }
-  // What is alive, by kind; its budget is the device's.
+  // Memory in use by kind; the ledger's budget is the device's.
   Ledger& ledger(int index) const { return *ledgers_[index]; }
   // Highest of what the budget bounds since the last ResetPeak, which also
   // begins a window of the ledger; and since the start.
   virtual Bytes StepPeak(int index) const = 0;
   virtual Bytes RunPeak(int index) const = 0;
   virtual void ResetPeak(int index) = 0;
-  // Whether `wanted` bytes can be had without anything going for them.
+  // True if `wanted` bytes can be allocated without evicting anything.
   virtual bool FindsRoom(int index, Bytes wanted) const {
     return !ledger(index).WouldExceed(wanted);
   }
-  // What so many bytes take.
+  // Returns the size of a block that holds that many bytes.
   virtual Bytes SizeOnDevice(size_t bytes) const = 0;
 
   // Uninitialised bytes, resizable as those of new tensors are. Throws
   // c10::OutOfMemoryError.
   virtual c10::Storage Allocate(size_t bytes, int index) = 0;
-  // Whether freeing the storage gives its bytes back, for anyone to use.
+  // True if freeing the storage makes its bytes available to any request.
   virtual bool IsReclaimable(const c10::Storage& storage) const = 0;
 
   // From now on BeforeFree (hooks/guarded.h) is called with the storage's
@@ -176,10 +178,10 @@ class Device {
   // With the generator's lock held.
   virtual void SetState(const at::Tensor& state, at::Generator* generator) = 0;
 
-  // Of asynchronous devices only: the current stream of this thread there; the
-  // work that is queued on `after` from now on runs after what is queued on
-  // `before` now; the block, once it is free, stays away from others until what
-  // is queued on `stream` then has run.
+  // For asynchronous devices only. CurrentStream: the current stream of this
+  // thread. Order: work queued on `after` from now on runs after work queued on
+  // `before` so far. KeepFor: the block, once freed, is not reused before the
+  // work queued on `stream` by then has run.
   virtual c10::Stream CurrentStream(int index) = 0;
   virtual void Order(const c10::Stream& before, const c10::Stream& after) = 0;
   virtual void KeepFor(const c10::Storage& storage,
@@ -187,25 +189,25 @@ class Device {
   // Behind what is queued on the current stream of the device; nullptr where
   // that cannot be had.
   virtual std::shared_ptr<const TimeMark> MarkTime(int index) = 0;
-  // How long the work between two marks of one device took; nullopt where
-  // nobody knows, or not yet (`wait`: blocks until it is known).
+  // Returns the duration of the work between two marks of one device; nullopt
+  // if it is unknown, or not known yet (`wait`: blocks until it is).
   virtual std::optional<double> NanosecondsBetween(const TimeMark& begin,
                                                    const TimeMark& end,
                                                    bool wait) = 0;
-  // When that work ran; nullopt: it has not all run yet. Never blocks. An
-  // error: nobody will know.
+  // When that work ran; nullopt: it has not all run yet. Never blocks. An error
+  // means that the times will never be known.
   virtual absl::StatusOr<std::optional<HostTimes>> HostTimesBetween(
       int index, const std::shared_ptr<const TimeMark>& begin,
       const std::shared_ptr<const TimeMark>& end) = 0;
   // Waits for all that has been queued, by anyone on any device of the kind.
   // False where that cannot be.
   virtual bool AwaitAll() { return true; }
-  // Of PyTorch's own profiler in this process.
+  // State of PyTorch's own profiler in this process.
   enum class Profiler { kNeverUsed, kAtRest, kActive };
   virtual Profiler profiler() const { return Profiler::kNeverUsed; }
   // Work on the current stream is being captured, not run: nothing may be
-  // queued there, and what is saved belongs to the capture. MayBeCapturing is
-  // what PyTorch's allocator has been told, without a question to the driver.
+  // queued there, and what is saved belongs to the capture. MayBeCapturing
+  // reads the state of PyTorch's allocator and makes no driver call.
   virtual bool MayBeCapturing() const { return false; }
   virtual bool IsCapturing() { return false; }
 

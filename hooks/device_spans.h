@@ -20,7 +20,7 @@ class DeviceSpans {
  public:
   static DeviceSpans& Global();
 
-  // Of the work between two marks of that device, whose times `span` gets.
+  // Records `span` with the times of the work between two marks of that device.
   void Add(const Span& span, int device, std::shared_ptr<const TimeMark> begin,
            std::shared_ptr<const TimeMark> end);
   // Writes those whose work has been done. Never blocks.
@@ -36,8 +36,8 @@ class DeviceSpans {
   std::deque<Pending> pending_;  // in the order of their ends
 };
 
-// What is queued on the current stream of the device in its scope, or, where
-// the device does not queue, what the host does in it.
+// Span of the work queued on the current stream of the device during its scope,
+// or of the host's work if the device does not queue.
 class QueuedSpan {
  public:
   QueuedSpan(SpanKind kind, absl::string_view what, size_t bytes, int64_t value,

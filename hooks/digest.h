@@ -56,7 +56,7 @@ Digest DigestLike(const Digest& other, const c10::Storage& bytes);
 // Where a device computes: flat tensors of 64-bit integers on it.
 struct DigestScratch {
   at::Tensor weights;   // pseudo-random odd numbers
-  at::Tensor products;  // of one size with the weights: that of a piece
+  at::Tensor products;  // same size as the weights: one piece
   at::Tensor sums;      // by piece
 };
 // Fills in the weights; the products are overwritten.

@@ -13,7 +13,7 @@ namespace {
 // A launch is never free; keeps tiny costs from dominating the score.
 constexpr double kLeastCost = 2000;
 
-// Whether relying on the recipe needs bytes to be read now.
+// True if using the recipe requires reading bytes now.
 bool TakesWitness(const Tape& tape, const Recipe& recipe) {
   for (int op : recipe.ops) {
     const bool none = ForEachRead(
@@ -23,7 +23,8 @@ bool TakesWitness(const Tape& tape, const Recipe& recipe) {
   return false;
 }
 
-// What was packed last is needed first, but for what a replay needs now.
+// The storage that was packed last is needed first, except for those that a
+// running recomputation reads.
 double Ahead(const Tape& tape, const TapeStorage& storage, double now) {
   const double until =
       storage.awaited > 0 ? 0 : std::max(0.0, now - storage.needed_at);
@@ -34,7 +35,7 @@ Bytes SizeOf(const TapeStorage& storage) {
   return Bytes{static_cast<int64_t>(storage.bytes)};
 }
 
-// Whether it can be spilled, and there is room for it.
+// True if the storage can be offloaded and the tier has room for it.
 bool HasRoom(const EvictionQuery& query, const TapeStorage& storage) {
   return query.spill && SizeOf(storage) <= query.spill->largest;
 }

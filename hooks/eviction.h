@@ -20,29 +20,30 @@ struct Victim {
   How how = How::kDrop;
 };
 
-// Whether dropping our reference would free the storage's bytes, now, and they
-// are at least so many.
+// True if dropping ebbtide's reference frees the storage's bytes now and there
+// are at least `least` of them.
 bool IsEvictable(const TapeStorage& storage, size_t least = LeastManaged());
 
 struct SpillTerms {
-  double cost = 0;  // of a copy out and back, in nanoseconds per byte
-  Bytes largest{};  // that there is room for
+  double cost = 0;  // cost of a copy out and back, in nanoseconds per byte
+  Bytes largest{};  // largest storage that the tier has room for
 };
 
-// What is asked of the tapes.
+// Parameters of a search for storages to evict.
 struct EvictionQuery {
   Pressure pressure;
   // Position on a tape's clock: the end of what was recorded in forward, the
   // place of the last saved tensor asked for in backward.
   double now = 0;
-  // None where nothing can be spilled.
+  // nullopt if nothing can be offloaded.
   std::optional<SpillTerms> spill;
-  size_t least = LeastManaged();  // of what may go
+  size_t least = LeastManaged();  // least bytes of a storage that may be
+                                  // evicted
 };
 
-// Feeds `choice` what can go of `tape`, by its index in `victims`, to which
-// what may win is added. Returns the largest that was not offered because there
-// is no room for it where it would be spilled.
+// Offers to `choice` the evictable storages of `tape`, by their index in
+// `victims`, to which candidates are added. Returns the size of the largest
+// that was not offered because the tier has no room for it.
 Bytes OfferVictims(const std::shared_ptr<Tape>& tape,
                    const EvictionQuery& query, EvictionChoice* choice,
                    std::vector<Victim>* victims);

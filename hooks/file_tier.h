@@ -1,4 +1,4 @@
-// The tier below RAM: a spill file, and a thread for each way.
+// The tier below RAM: an offload file, and a thread for each direction.
 //
 // A child of fork has no threads. It reads what was in the file at the fork, at
 // once and for itself; the parent writes nothing else there any more.
@@ -21,7 +21,7 @@ namespace ebbtide {
 
 class FileTier final : public HostTier {
  public:
-  // Errors as SpillFile::Open.
+  // Returns the errors of SpillFile::Open.
   static absl::StatusOr<std::unique_ptr<FileTier>> Open(
       const std::string& directory, Bytes limit);
 

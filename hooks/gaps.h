@@ -1,11 +1,11 @@
 // Bytes of its outputs that an op never writes.
 //
 // Some kernels ask for more than they use: of the workspace of mkldnn_rnn_layer
-// two thirds stay as the memory was. What such bytes hold is chance in an
-// unmanaged run too, so nothing that is reproducible depends on them, and a
-// replay that repeats all other bytes is as good as one that repeats all. They
-// are found by running the op into memory filled with one byte, then with
-// another: a byte that shows both is a gap. Thread-compatible.
+// two thirds stay as the memory was. The content of such bytes is arbitrary in
+// an unmanaged run too, so nothing reproducible depends on them, and a
+// recomputation that repeats all other bytes is exact. They are found by
+// running the op into memory filled with one byte, then with another: a byte
+// that shows both is a gap. Thread-compatible.
 #ifndef EBBTIDE_HOOKS_GAPS_H_
 #define EBBTIDE_HOOKS_GAPS_H_
 

@@ -11,7 +11,7 @@ namespace {
 struct Guarded {
   std::mutex mutex;
   absl::flat_hash_map<const void*, int> blocks;
-  // Of `blocks`: most frees of most programs need not look.
+  // Size of `blocks`: most frees of most programs skip the look-up.
   std::atomic<int> count = 0;
   void (*rescue)(void* block) = nullptr;
 };

@@ -1,10 +1,10 @@
 // Blocks that recipes read and that the program may free all the same.
 //
-// A storage that a recipe relies on is held, but what it holds is the
-// program's: `untyped_storage().resize_(0)` frees the block and `resize_(n)`
-// brings another (that is how fully sharded training lets go of its
-// parameters), without an op that anybody could see. The allocator sees the
-// block come back. Before it is free, what relies on it is rebuilt.
+// A storage that a recipe reads is held, but its content is the program's:
+// `untyped_storage().resize_(0)` frees the block and `resize_(n)` allocates
+// another (fully sharded training releases its parameters this way), without
+// any observable op. The allocator sees the block come back. Before it is
+// freed, the storages whose recipes read it are recomputed.
 //
 // Thread-safe, with a lock of its own that is never held across anything.
 #ifndef EBBTIDE_HOOKS_GUARDED_H_

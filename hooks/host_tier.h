@@ -42,10 +42,10 @@ class SpillSlot {
   SpillSlot() = default;
 };
 
-// What a tier tells the trace of copies that the device makes, of which the
-// host does not see when they run.
+// Callbacks of a tier for copies made by the device, whose times the host
+// cannot see.
 struct TierLog {
-  // A copy of the value at `data`: its name (negative: nobody wants to know)
+  // A copy of the value at `data`: its name (negative: the copy is not traced)
   // and its block.
   Span (*about)(absl::string_view what, const void* data) = nullptr;
   // It has been made, on any thread.
@@ -64,7 +64,7 @@ class HostTier {
   HostTier(const HostTier&) = delete;
   HostTier& operator=(const HostTier&) = delete;
 
-  // Before the first copy. What the host copies itself is in the trace anyway.
+  // Called before the first copy; copies made by the host are traced anyway.
   virtual void SetLog(const TierLog& /*log*/) {}
 
   // Starts copying `bytes` out; they must stay as they are, and alive, as long
@@ -117,23 +117,23 @@ class HostTier {
   struct CopyRates {
     double alone = 0;      // nothing was copied the other way meanwhile
     double contended = 0;  // something was
-    double planned = 0;    // what plans are made with
+    double planned = 0;    // the rate that plans assume
   };
   // Lets further copies change the rates, or none of them where measuring takes
   // time. On at first.
   virtual void MeasureCopies(bool /*is_on*/) {}
   virtual CopyRates WriteRates() const = 0;
   virtual CopyRates ReadRates() const = 0;
-  // What plans are made with: what the last copies achieved with the contention
-  // that they met (docs/decisions/cpu-memory.md), or a guess where there was
-  // none.
+  // Rates that plans assume: those of the last copies under the contention that
+  // they met (DECISIONS.md), or a guess before the first copy.
   double WriteBandwidth() const { return WriteRates().planned; }
   double ReadBandwidth() const { return ReadRates().planned; }
   virtual TierRoom room() const = 0;
   // Makes memory for so many bytes ready, beside the job. True once it is, or
   // where it can only be made when it is used.
   virtual bool Prepare(Bytes /*bytes*/) { return true; }
-  // Of copies: bytes that are still counted on the device but will go.
+  // Bytes of unfinished copies out: still counted on the device, but about to
+  // be freed.
   virtual Bytes in_flight() const = 0;
 
   // Nanoseconds per byte out and back.

@@ -1,8 +1,8 @@
 // Work of our own on a device, of which a call may fail.
 //
-// Where the program's own call fails the program is told, by PyTorch. A call
-// that only we have made must not end a step that would have gone well without
-// us, and what makes one call fail is mostly gone at the next.
+// If a call of the program fails, PyTorch raises the error. A call made by
+// ebbtide alone must not end a step that would have succeeded without it, and
+// most causes of a failed call are gone at the next.
 #ifndef EBBTIDE_HOOKS_INSIST_H_
 #define EBBTIDE_HOOKS_INSIST_H_
 

@@ -10,8 +10,9 @@
 namespace ebbtide {
 
 // {"points":[{"budget":bytes,"seconds":..},..],"spilling":[..]|null}, each from
-// the least budget known on, whole steps; {"why":".."} for nullptr, or where
-// the planner refuses the profile. Takes `limit` for each list.
+// the least known budget on, whole steps ("spilling": plans that offload);
+// {"why":".."} for nullptr, or if the planner refuses the profile. Takes
+// `limit` for each list.
 std::string CurveToJson(const Profile* profile, absl::Duration limit);
 
 }  // namespace ebbtide

@@ -68,7 +68,7 @@ constexpr Switch kSplitSums = {
       if (!on) (context->*set)(false, false);
     }};
 
-// What kernels for CUDA read besides.
+// Switches that only CUDA kernels read.
 constexpr Switch kCudaSwitches[] = {
     EBBTIDE_SWITCH(userEnabledCuDNN(), setUserEnabledCuDNN(on)),
     EBBTIDE_SWITCH(deterministicCuDNN(), setDeterministicCuDNN(on)),
@@ -189,8 +189,8 @@ KernelSettings CurrentKernelSettings(bool precision) {
   return settings;
 }
 
-// PyTorch tells what holds for a slot, not whether it was set there: a slot
-// that follows its parent when that is changed has nothing of its own.
+// PyTorch reports the effective value of a slot, not whether it was set there:
+// a slot that follows its parent when that is changed has no value of its own.
 KernelSettingsScope::Precisions KernelSettingsScope::OwnPrecisions() {
   Precisions own = {};
   own[0] = Precision(BackendOf(kSlots[0]), kSlots[0].op);

@@ -4,9 +4,9 @@
 //
 // Taken per recorded op, so reading them allocates nothing (about 0.1 us).
 // Settings are global to the process, except the floating-point mode, which is
-// the thread's own: while a replay has changed them, ops on other threads of
-// the program see them changed too. That can happen only where the script
-// itself changes them between a forward pass and its backward.
+// the thread's own: while a recomputation has changed them, ops on other
+// threads of the program see them changed too. That can happen only where the
+// script itself changes them between a forward pass and its backward.
 #ifndef EBBTIDE_HOOKS_KERNEL_SETTINGS_H_
 #define EBBTIDE_HOOKS_KERNEL_SETTINGS_H_
 
@@ -18,12 +18,11 @@
 namespace ebbtide {
 
 struct KernelSettings {
-  uint32_t switches = 0;  // of at::Context, in an order of our own
+  uint32_t switches = 0;  // of at::Context, in ebbtide's own order
   // Rounding, flush-to-zero and denormals-are-zero of this thread.
   uint32_t float_mode = 0;
-  // What oneDNN, or cuBLAS and cuDNN, may round float32 to: convolutions,
-  // recurrent nets, products. kUnread for ops that do none of these: any will
-  // do.
+  // Precision to which oneDNN, or cuBLAS and cuDNN, may round float32 in
+  // convolutions, recurrent nets and products.
   static constexpr int8_t kUnread = -1;
   std::array<int8_t, 3> precision = {kUnread, kUnread, kUnread};
   at::ScalarType default_type = at::ScalarType::Float;

@@ -9,12 +9,13 @@ namespace ebbtide {
 namespace {
 
 constexpr uint64_t kOwnId = 1;
-constexpr uint64_t kFirstId = 2;  // of the program's work
+constexpr uint64_t kFirstId = 2;  // first id of the program's work
 
 // After so many windows that were refused, or were not whole, none is tried.
 constexpr int kMostRefusals = 3;
 
-// What observes nodes, a plain function, tells: there is one runtime.
+// The instance that the node observer, a plain function, reports to: there is
+// one runtime.
 KernelTimes* observing = nullptr;
 
 bool IsProfilerActive() {
@@ -82,7 +83,7 @@ absl::Status KernelTimes::Begin() {
   return absl::OkStatus();
 }
 
-// One that PyTorch knows of will be gone one day; it does not count.
+// A refusal because of PyTorch's own profiler is temporary; it does not count.
 void KernelTimes::Refuse(const absl::Status& why) {
   if (refused_.empty()) refused_ = std::string(why.message());
   if (!IsProfilerActive()) ++refusals_;
@@ -90,8 +91,9 @@ void KernelTimes::Refuse(const absl::Status& why) {
 
 bool KernelTimes::GiveWay() {
   if (window_ == nullptr || !IsProfilerActive()) return false;
-  // What has run is in buffers of ours, which the other would never see: with
-  // the device at rest the window's end has all of them back.
+  // The records of completed work are in ebbtide's buffers, which the other
+  // profiler cannot see: once the device is idle, the end of the window returns
+  // them all.
   if (!Device::Get().IsCapturing()) Device::Get().AwaitAll();
   Drop();
   return true;
@@ -141,7 +143,7 @@ std::optional<StepWork> KernelTimes::Close() {
   return Attribute(*profile);
 }
 
-// What ran without any work of the device took no time there.
+// Ops and backward ops without device work took no time there.
 StepWork KernelTimes::Attribute(const WorkProfile& profile) {
   StepWork work = {.unattributed = NanosOf(profile.unattributed)};
   for (const DeviceBusy& device : profile.devices) work.busy += device.any;

@@ -30,7 +30,8 @@
 
 namespace ebbtide {
 
-// What this thread starts meanwhile belongs to an id. Without locks.
+// Attributes the work that this thread starts during the scope to an id.
+// Without locks.
 class WorkScope final : public at::ObserverContext {
  public:
   WorkScope(std::shared_ptr<CuptiWindow> window, uint64_t id)
@@ -63,8 +64,8 @@ class KernelTimes {
   std::optional<StepWork> Close();
   // Ends it without a result, and without waiting.
   void Drop();
-  // What a window has left to a profiler that came into its midst is disabled,
-  // once that is gone.
+  // Disables the activities that a window left enabled for another profiler
+  // that started during it, once that has stopped.
   void CleanUp();
   // In a child of fork, which has no device.
   void Forget();
@@ -74,7 +75,7 @@ class KernelTimes {
   void EndOp(int op);
   // That stage begins, in the node that this thread is inside.
   void BeginStage(int stage);
-  // What nodes do from now on belongs to no stage.
+  // Work of nodes from now on belongs to no backward op.
   void EndBackward() { stage_ = -1; }
   // For work of ours.
   WorkScope MarkOwn() const;
@@ -108,9 +109,9 @@ class KernelTimes {
   const CuptiApi* api_ = nullptr;
   std::shared_ptr<CuptiWindow> window_;
   std::optional<at::CallbackHandle> nodes_;
-  Tape* tape_ = nullptr;         // of the window's pair
+  Tape* tape_ = nullptr;         // tape of the window's step
   std::vector<Target> targets_;  // by id, from kFirstId on
-  size_t op_ = 0;                // of the op that was marked last
+  size_t op_ = 0;                // op that was marked last
   int stage_ = -1;               // that began last in the backward that runs
 };
 

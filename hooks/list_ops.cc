@@ -24,8 +24,8 @@ using torch::jit::Stack;
 
 constexpr auto kKey = c10::DispatchKey::BackendSelect;
 
-// Of the budget: what one slice may hold. The rest is for what the op makes,
-// for what is on its way and for activations.
+// Divisor of the budget that bounds one slice; the rest is for the op's
+// outputs, copies in flight and activations.
 constexpr int64_t kSlicesPerBudget = 8;
 
 Weights* weights = nullptr;
@@ -66,8 +66,8 @@ bool IsPacked(const c10::IValue& value, size_t places) {
          value.toTensor().size(0) == static_cast<int64_t>(places);
 }
 
-// Whether a `_foreach_` op takes the lists one by one (ForeachUtils.h). Lists
-// of several lengths are for the op to refuse.
+// True if a `_foreach_` op processes the lists one by one (ForeachUtils.h). The
+// op itself rejects lists of unequal lengths.
 bool GoesOneByOne(c10::ArrayRef<c10::IValue> arguments) {
   if (!PlacesOf(arguments)) return false;
   std::vector<std::vector<at::Tensor>> lists;
@@ -79,7 +79,7 @@ bool GoesOneByOne(c10::ArrayRef<c10::IValue> arguments) {
       std::vector<at::TensorList>(lists.begin(), lists.end()));
 }
 
-// Of what can be managed, at one place of all lists.
+// Manageable bytes at one position of all lists.
 Bytes BytesAt(c10::ArrayRef<c10::IValue> arguments, size_t place) {
   Bytes bytes{};
   for (const c10::IValue& value : arguments) {
@@ -151,7 +151,7 @@ bool IsListOfTensors(const c10::Argument& argument) {
   return argument.type()->isSubtypeOf(*c10::ListType::ofTensors());
 }
 
-// Whether results of slices can be joined.
+// True if the results of slices can be joined.
 bool ReturnsLists(const c10::FunctionSchema& schema) {
   return std::all_of(schema.returns().begin(), schema.returns().end(),
                      IsListOfTensors);

@@ -25,7 +25,7 @@ namespace ebbtide {
 // Takes over the list ops that torch has now. Once; `weights` lives for ever.
 void InstallSlicedOps(Weights* weights);
 
-// Whether the op is one of them: its slices are told to `weights` one by one.
+// True if the op is one of them: it reports its slices to `weights` one by one.
 bool IsSliced(const c10::OperatorName& op);
 
 }  // namespace ebbtide

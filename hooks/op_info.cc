@@ -60,7 +60,7 @@ void MakeOpaque(const char* why, OpInfo* info) {
   info->why_opaque = why;
 }
 
-// Ops that may not run again on CUDA, though they may on the CPU.
+// Ops that may not be recomputed on CUDA, though they may on the CPU.
 void ReadCudaRules(const std::string& base, OpInfo* info) {
   // They add with atomics, in whichever order (PyTorch's own list, in the
   // documentation of torch.use_deterministic_algorithms).

@@ -1,4 +1,5 @@
-// What the recorder needs to know of an operator, looked up once per overload.
+// The facts about an operator that the recorder needs, looked up once per
+// overload.
 #ifndef EBBTIDE_HOOKS_OP_INFO_H_
 #define EBBTIDE_HOOKS_OP_INFO_H_
 
@@ -15,7 +16,7 @@ struct OpInfo {
   std::string name;  // "addmm", "add_.Tensor"
 
   // Its children are recorded instead: composite ops look at requires_grad,
-  // which a replay does not have.
+  // which is not set during a recomputation.
   bool composite = false;
   // Under autocast its casts and the inner call are recorded instead.
   bool autocast = false;
@@ -29,7 +30,7 @@ struct OpInfo {
   bool pointwise = false;
   // Writes at least one argument.
   bool mutates = false;
-  // Replaying may give other bytes whatever we do: no recipe contains it.
+  // Recomputing it may give other bytes in any case: no recipe contains it.
   bool opaque = false;
   // The sizes of its outputs depend on bytes, not on geometries alone.
   bool dynamic = false;
@@ -38,9 +39,9 @@ struct OpInfo {
   bool uninitialized = false;
   // Overwrites its first argument without reading it (fill_, bernoulli_, ...).
   bool overwrites = false;
-  // Batch normalization that updates running statistics without saying so in
-  // its schema (arguments 3 and 4, when argument 5, training, is true):
-  // replayed without them, which changes no output bit.
+  // Batch normalization that updates running statistics without declaring it in
+  // its schema (arguments 3 and 4, when argument 5, training, is true): it is
+  // recomputed without them, which changes no output bit.
   bool batch_norm = false;
   // Bit i: argument i is a number that neither sizes nor kernels follow from
   // (a factor, a probability, an epsilon), so that its value is an input like a
@@ -56,11 +57,11 @@ struct OpInfo {
 // Entries live for ever. Not thread-safe: called under the runtime's lock.
 const OpInfo* FindOpInfo(const at::RecordFunction& fn);
 
-// Of another kind of device they say other things: from now on new ones are
-// made.
+// Makes new infos from now on, because another kind of device is in use, for
+// which the rules differ.
 void ForgetOpInfo();
 
-// Whether argument `index` of `op` is written.
+// True if `op` writes its argument `index`.
 bool Writes(const OpInfo& op, int index);
 
 }  // namespace ebbtide

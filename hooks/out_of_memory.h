@@ -1,5 +1,4 @@
-// What is said of a request that memory could not be found for: a file for
-// people, written where the error is raised.
+// The out-of-memory report: a text file written where the error is raised.
 #ifndef EBBTIDE_HOOKS_OUT_OF_MEMORY_H_
 #define EBBTIDE_HOOKS_OUT_OF_MEMORY_H_
 
@@ -13,11 +12,11 @@
 namespace ebbtide {
 
 struct OutOfMemory {
-  Bytes request{};     // 0: it was ebbtide's own, to bring back what was away
+  Bytes request{};     // 0: ebbtide's own request, to restore evicted bytes
   std::string device;  // "cpu", "cuda:0"
   std::string where;   // the op; "" where nobody could look
   int64_t step = 0;
-  std::string state;  // of the run
+  std::string state;  // state of the runtime
   Bytes budget{-1};   // negative: none
   Bytes live{};
   BytesByKind live_by_kind{};
@@ -29,7 +28,8 @@ struct OutOfMemory {
   };
   std::vector<Block> largest;
   std::string floor;               // "" where it is not known
-  std::vector<std::string> helps;  // what would have, a line each
+  std::vector<std::string> helps;  // settings that would have helped, a line
+                                   // each
   std::string file;                // where this is written; "" if it is not
 };
 

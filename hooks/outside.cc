@@ -33,8 +33,7 @@ WeakStorage WeakOf(const c10::Storage& bytes) {
           bytes.unsafeGetStorageImpl()));
 }
 
-// What the exported storages held when they were last read for the first time
-// in a pair.
+// Content of an exported storage when it was first read in a step.
 struct Known {
   WeakStorage identity;
   uint64_t digest = 0;
@@ -244,8 +243,8 @@ bool MayRelyOn(const TapeStorage& storage) {
 bool TakesWitness(const TapeStorage& storage) {
   if (storage.witness || storage.copy || storage.trusted) return false;
   const c10::Storage bytes = Present(storage);
-  // Parameters are written by ops, whose versions count. Of what an op has made
-  // nobody can take a pointer any more once we alone hold it.
+  // Ops write parameters, and their version counters show it. No pointer can be
+  // taken any more to the output of an op whose storage only ebbtide holds.
   const bool ours_alone = !storage.external && bytes.use_count() == 2;
   return bytes && !ours_alone;
 }

@@ -1,11 +1,12 @@
-// Bytes that can change without PyTorch being told: a NumPy array over them, a
-// mapping another process has, a raw pointer. No op runs and no version counter
-// moves, so a recipe that reads such bytes could rebuild something else.
+// Bytes that can change without PyTorch noticing: a NumPy array over them, a
+// mapping in another process, a raw pointer. No op runs and no version counter
+// moves, so a recipe that reads such bytes could recompute something else.
 //
-// What can be seen is that a storage is *exported*: tensor.numpy() and
-// from_numpy() leave it not resizable, as does every memory that is not an
-// allocator's; memory that processes share is exported, too. What was exported
-// when a recipe would be relied upon is read by none, unless it is
+// ebbtide can only see that a storage is *exported*: tensor.numpy() and
+// from_numpy() leave it not resizable, as is all memory that is not an
+// allocator's; memory shared between processes is exported, too. No recipe
+// reads a storage that was exported when the recipe would be relied upon,
+// unless it is
 //   - a parameter that no other process may train (Hogwild): scripts look at
 //     those with numpy() and write them by ops;
 //   - mapped memory that is new: batches of DataLoader workers, weights of a
@@ -44,15 +45,15 @@ void WatchBlock(const c10::Storage& bytes, TapeStorage* storage);
 // It has come. Its storage will not be relied upon in later pairs either.
 void NoteComesAndGoes(const c10::Storage& bytes);
 
-// Whether a recipe may rely on the storage as it is now.
+// True if a recipe may rely on the storage as it is now.
 bool MayRelyOn(const TapeStorage& storage);
 // Notes the bytes that recipes rely on from now on. Throws as an op does.
 void TakeWitness(Tape* tape, int storage);
 // `WitnessScope` is a scope of this thread that decides how witnesses are taken
 // in it. An allocation makes room as a part of some op, and no op runs inside
 // another: its witnesses are taken when that op ends (TakeDueWitnesses), and by
-// the host where the end is not observed. A replay calls TakeDueWitnesses when
-// it is over.
+// the host where the end is not observed. A recomputation calls
+// TakeDueWitnesses when it ends.
 class WitnessScope {
  public:
   enum Kind { kAllocation, kReplay, kKinds };
@@ -67,7 +68,8 @@ class WitnessScope {
 void TakeDueWitnesses(Tape* tape);
 // True if some tape may have one.
 bool AreWitnessesDue();
-// Whether that would read the bytes, and so wait for who makes them.
+// True if TakeWitness would read the bytes, and so wait for the work that makes
+// them.
 bool TakesWitness(const TapeStorage& storage);
 // Before the op of a recipe reads it. Throws where it was written behind our
 // back; on a device whose work is queued, FindMisled finds that out.

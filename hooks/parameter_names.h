@@ -1,6 +1,5 @@
-// What the program's modules call their parameters, as Python tells it
-// (python/ebbtide/_layers.py), so that a trace can say which layer a block is
-// of.
+// Names of parameters in the program's modules, as python/ebbtide/_layers.py
+// reports them, so that a trace can name the layer of a block.
 //
 // Thread-safe. A parameter is known by its storage (a c10::StorageImpl).
 #ifndef EBBTIDE_HOOKS_PARAMETER_NAMES_H_
@@ -16,7 +15,7 @@ struct ParameterName {
 
 void NameParameter(const void* parameter, ParameterName name);
 
-// Where nobody has told, AwaitNameless ends, once for each.
+// A call without a registered name ends AwaitNameless, once for each.
 ParameterName NameOfParameter(const void* parameter);
 
 // Blocks until a parameter without a name has been asked for since the last

@@ -93,7 +93,7 @@ void PlanRun::OnStage(int stage) {
     diverged_ = true;
     return;
   }
-  waiting_.clear();  // what the script still holds costs nothing to keep
+  waiting_.clear();  // bytes that the script still holds cost nothing to keep
   Arrive(plan_->hashes.size() + stage);
   Execute(plan_->before_stage[stage]);
 }
@@ -123,7 +123,7 @@ void PlanRun::DoOrWait(const TapePlan::Step& step) {
   if (!Do(step)) waiting_.push_back(step);
 }
 
-// False where the step has to wait until the script lets go of the storage.
+// False if the step has to wait until the script releases the storage.
 bool PlanRun::Do(const TapePlan::Step& step) {
   if (step.what == Action::Do::kRecompute) {
     RunAgain(step.index);

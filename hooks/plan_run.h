@@ -19,22 +19,23 @@ namespace ebbtide {
 struct TapePlan {
   struct Step {
     Action::Do what = Action::Do::kFree;
-    int index = 0;  // storage, or op to run again
-    // Of an offload: the instant by which its bytes leave. Instants are the ops
-    // and, after them, the stages (planner/profile.h).
+    int index = 0;  // storage, or op to recompute
+    // For an offload: the instant by which its bytes are freed. Instants are
+    // the ops and, after them, the stages (planner/profile.h).
     int until = 0;
   };
   // Identifies the plan in the process, 1 or more; kept when it is priced anew.
   int64_t number = 0;
   Plan plan;
   Simulation simulation;         // from when it was made
-  Time base{};                   // what its pair takes with nothing evicted
+  Time base{};                   // time of its step with nothing evicted
   Bytes offloaded{};             // by all copies out
   std::vector<uint64_t> hashes;  // after op i
   std::vector<std::vector<Step>> after_op;  // between op i and the next
   std::vector<std::vector<Step>> before_stage;
   std::vector<std::vector<int>> outputs;     // storages made by op i
-  std::vector<std::vector<int>> needs;       // of stage t
+  std::vector<std::vector<int>> needs;       // storages that backward op t
+                                             // reads
   std::vector<SaveMark> saves;               // without what is left to PyTorch
   std::shared_ptr<const SteadyPlan> steady;  // nullptr: needs the recorder
 };
@@ -59,7 +60,8 @@ class PlanRun {
   void OnOpEnd(int op);
   void OnStage(int stage);
 
-  // What happens is not what was planned; nothing is done from there on.
+  // True once the step has differed from the plan; nothing is done from there
+  // on.
   bool diverged() const { return diverged_; }
   // The plan has ops beyond these.
   bool ExpectsMoreThan(size_t ops) const { return plan_->hashes.size() > ops; }
@@ -76,7 +78,8 @@ class PlanRun {
   const std::shared_ptr<const TapePlan> plan_;
   const std::shared_ptr<Tape> tape_;
   Residency& residency_;
-  std::vector<TapePlan::Step> waiting_;  // for the script to let go
+  std::vector<TapePlan::Step> waiting_;  // steps that wait for the script to
+                                         // release a storage
   std::vector<int> holds_;               // storages that only the plan asks for
   bool diverged_ = false;
 };

@@ -115,8 +115,8 @@ void Planning::Shared::Serve() {
     const int haste = std::min(1 + others, kMostHaste);
     auto plan = Solve(*request, limit / haste);
     if (!plan.ok()) plan = Solve(*request, std::max(limit, kLastTry));
-    // What copies cost the compute beside them is in no profile: the job finds
-    // out which of the two is faster (planner/contest.h).
+    // No profile has the slowdown of compute by concurrent copies: the job
+    // measures which of the two is faster (planner/contest.h).
     if (request->with_second && plan.ok() &&
         Contains((*plan)->plan, Action::Do::kOffload)) {
       auto in_place = std::make_shared<Request>(*request);

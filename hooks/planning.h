@@ -2,7 +2,8 @@
 //
 // The job asks and goes on; what was made it fetches between two pairs. The
 // signature asked for last comes first, since it is the most likely to come
-// again. The queue is bounded: the oldest request goes, and may be made again.
+// again. The queue is bounded: the oldest request is dropped, and may be
+// repeated.
 #ifndef EBBTIDE_HOOKS_PLANNING_H_
 #define EBBTIDE_HOOKS_PLANNING_H_
 
@@ -31,7 +32,7 @@ class Planning {
     int request = 0;
     // Cancelled: the queue was full. A request gives one or two plans.
     absl::StatusOr<std::shared_ptr<const TapePlan>> plan;
-    // What `plan` is but for its price; nullptr: it is another one.
+    // The plan that `plan` is a repriced copy of; nullptr: `plan` is new.
     std::shared_ptr<const TapePlan> priced;
   };
 
@@ -46,8 +47,8 @@ class Planning {
   // measurement. A plan that it does not fit keeps its price.
   void Price(const Tape& tape, int number, MeasuredProfile measured,
              std::vector<std::shared_ptr<const TapePlan>> plans, Bytes budget);
-  // What has been made since the last call. Without a lock where there is
-  // nothing.
+  // Returns the plans made since the last call. Takes no lock if there are
+  // none.
   std::vector<Made> TakeMade();
   // Blocks until every request is served.
   void Wait();

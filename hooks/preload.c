@@ -34,7 +34,7 @@ static int Wanted(void) {
   return IsSet("EBBTIDE_BUDGET") || IsSet("EBBTIDE_RECORD");
 }
 
-// Whether the name of the library begins with `data`.
+// True if the file name of the library begins with `data`.
 static int IsNamed(struct dl_phdr_info* info, size_t size, void* data) {
   (void)size;
   const char* wanted = data;
@@ -129,7 +129,8 @@ __attribute__((constructor)) static void Preload(void) {
   }
 }
 
-// Whether ebbtide has come into this process, or has said why it does not.
+// True if ebbtide is loaded in this process, or has already reported why it is
+// not.
 static int WasAsked(void) {
   char own[16];
   snprintf(own, sizeof own, "%d", (int)getpid());
@@ -137,7 +138,7 @@ static int WasAsked(void) {
          IsLinked("libebbtide_cuda.so");
 }
 
-// Whether this Python ignores PYTHONPATH, as far as it says (until 3.13).
+// True if this Python reports that it ignores PYTHONPATH (until 3.13).
 static int IgnoresPythonPath(void) {
   const int* ignores = dlsym(RTLD_DEFAULT, "Py_IgnoreEnvironmentFlag");
   return ignores == NULL || *ignores != 0;

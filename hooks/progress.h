@@ -1,14 +1,14 @@
-// How far a run has come, on its standard error: on a terminal one line that is
-// always there; in a log a line now and then, where the program prints none.
+// Progress of a run on standard error: on a terminal, one line that is always
+// visible; in a log, a line now and then if the program prints none.
 //
 // In the middle of a line of the program (a progress bar has no end of one)
 // ours would be noise. So a log is a regular file that nobody else has written
 // to since the last line was due: of a pipe that is not known.
 //
-// On a terminal the line has the last row for itself, as a progress bar of apt
-// has: the terminal is told to scroll the rows above only (DECSTBM), so what
-// the program prints is neither touched nor moved, in whatever order. The row
-// is given back at the end; a program that is killed leaves it, until `reset`.
+// On a terminal the line has the last row to itself, like apt's progress bar:
+// the scrolling region is set to the rows above (DECSTBM), so the program's
+// output is neither overwritten nor moved, in whatever order. The row is given
+// back at the end; a program that is killed leaves it, until `reset`.
 //
 // Not thread-safe.
 #ifndef EBBTIDE_HOOKS_PROGRESS_H_
@@ -25,7 +25,7 @@ namespace ebbtide {
 
 struct ProgressFacts {
   int64_t step = 0;  // steps that are over
-  Bytes peak{};      // of the last one
+  Bytes peak{};      // of the last step
   Bytes budget{-1};  // negative: none
   double seconds = 0;
   const char* state = "";
@@ -43,7 +43,7 @@ class ProgressSink {
     friend bool operator==(const Size&, const Size&) = default;
   };
   virtual ~ProgressSink() = default;
-  // Of the terminal now; nullopt: it is none, or not one that has rows.
+  // Size of the terminal now; nullopt if it is none or has no rows.
   virtual std::optional<Size> TerminalSize() = 0;
   // Bytes of the file, or nullopt where it is no regular one.
   virtual std::optional<Bytes> FileSize() = 0;

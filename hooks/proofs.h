@@ -27,7 +27,7 @@ struct ByteRange {
   size_t begin = 0;
   size_t size = 0;
 };
-// Two of the same size. What lies on a device lies on the same one.
+// Two ranges of the same size, on the same device if they are on a device.
 using BytePair = std::pair<ByteRange, ByteRange>;
 
 class Proofs {
@@ -52,7 +52,7 @@ class Proofs {
     std::vector<c10::Stream> streams;  // that raise them
   };
   struct Open {
-    size_t flags = 0;  // of those, pieces [begin, end)
+    size_t flags = 0;  // index into flags_; pieces [begin, end) of it
     int begin = 0;
     int end = 0;
     Then then;

@@ -18,12 +18,14 @@ class QueuedTimes {
  public:
   enum class What { kOp, kStage };
 
-  // Of another tape from now on. What had not run by now stays as it is.
+  // Starts again with another tape. Times of work that has not run by now stay
+  // as they are.
   void Restart(Tape* tape, int device);
 
-  // What is queued between the two, on the current stream of the caller, is the
-  // op or the stage with that index, whose name has that number in the trace. A
-  // second Begin replaces the first. False: nobody will know when it ran.
+  // Marks the work queued between the two calls on the current stream of the
+  // caller as the op or backward op with that index, whose name has that number
+  // in the trace. A second Begin replaces the first. False if its times cannot
+  // be known.
   void Begin();
   bool End(What what, int index, int name);
 

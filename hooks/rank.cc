@@ -30,8 +30,8 @@ std::optional<int> NumberIn(const char* variable) {
   return number;
 }
 
-// torch.distributed numbers its groups; the first one is the default. What was
-// found once holds when the group has been destroyed.
+// torch.distributed numbers its groups; the first one is the default. A rank
+// that was found stays valid after the group has been destroyed.
 std::optional<int> RankInDefaultGroup() {
   static std::atomic<int> known = -1;
   if (known >= 0) return known;

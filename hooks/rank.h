@@ -1,5 +1,4 @@
-// Which of the processes of a job this is: those that train together, and those
-// that only start others.
+// The rank of this process in its job, and whether processes beside it train.
 #ifndef EBBTIDE_HOOKS_RANK_H_
 #define EBBTIDE_HOOKS_RANK_H_
 
@@ -15,16 +14,16 @@ namespace ebbtide {
 std::optional<int> RankOfProcess();
 
 // Where this process writes what was asked for as `path`: "run.rank3.ebbtide"
-// for "run.ebbtide" and rank 3. What is no regular file (/dev/null, a pipe) is
-// everybody's.
+// for "run.ebbtide" and rank 3. A path that is no regular file (/dev/null, a
+// pipe) is shared by all.
 std::string FileOfRank(const std::string& path, std::optional<int> rank);
 
 // Grows with each process that this one has started and waited for.
 int64_t FaultsOfChildren();
 
-// Whether there are others that the job may train in: one that ebbtide was
-// started in before has started this one (`is_below`), or this one has waited
-// for others since FaultsOfChildren() was `faults_before`.
+// True if the job may train in other processes: an ancestor process has
+// ebbtide, too (`is_below`), or this process has waited for children since
+// FaultsOfChildren() was `faults_before`.
 bool HasProcessesBeside(bool is_below, int64_t faults_before);
 
 }  // namespace ebbtide

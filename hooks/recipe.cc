@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-// Why the op may not run again; nullptr where it may.
+// Returns why the op may not be recomputed, or nullptr if it may.
 const char* WhyNotAgain(const TapeOp& op) {
   if (op.info->opaque) return op.info->why_opaque;
   if (op.foreign) return "reads a tensor that is not plain";
@@ -48,7 +48,7 @@ class RecipeSearch {
     return recipe_;
   }
 
-  // Of the last Find.
+  // The reason why the last Find failed.
   const NoRecipe& why() const { return why_; }
 
  private:
@@ -131,7 +131,7 @@ class RecipeSearch {
 
   const Tape& tape_;
   const int max_;
-  bool relied_upon_ = false;  // witnesses tell whether inputs are good
+  bool relied_upon_ = false;  // witnesses show whether inputs are unchanged
   std::vector<int> todo_;
   absl::flat_hash_set<int> seen_;
   absl::flat_hash_set<int> ops_;

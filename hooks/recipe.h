@@ -1,4 +1,4 @@
-// What it takes to rebuild a storage from what a tape has recorded.
+// Finds the ops that recompute a storage from a recorded tape.
 #ifndef EBBTIDE_HOOKS_RECIPE_H_
 #define EBBTIDE_HOOKS_RECIPE_H_
 
@@ -27,19 +27,19 @@ bool ForEachRead(const Tape& tape, int op_index, Visit visit) {
   return true;
 }
 
-// The ops that rebuild a storage, in execution order (their order on the tape),
-// and how long they took when they were recorded.
+// The ops that recompute a storage, in execution order (their order on the
+// tape), and their recorded time.
 struct Recipe {
   std::vector<int> ops;
   double nanoseconds = 0;
-  // What it reads that the program alone holds, and may let go at any time, in
-  // another thread: held until the recipe is relied upon, or not wanted.
+  // Inputs that only the program holds and that another thread may release at
+  // any time: held until the recipe is relied upon or discarded.
   std::vector<c10::Storage> held;
 };
 
 inline constexpr int kMostOps = 4096;
 
-// Whether the op gives the same bytes when run again, and those are what it
+// True if recomputing the op gives the same bytes, and they are those that it
 // left.
 bool RunsAgain(const TapeOp& op);
 
@@ -50,8 +50,8 @@ bool RunsAgain(const TapeOp& op);
 std::optional<Recipe> FindRecipe(const Tape& tape, int storage,
                                  int max_ops = kMostOps);
 
-// What stands in the way of a recipe, for people: an op (-1: none in
-// particular), and how ("the shape of its output depends on data").
+// Why there is no recipe, for messages: an op (-1: none in particular) and a
+// reason ("the shape of its output depends on data").
 struct NoRecipe {
   int op = -1;
   std::string reason;  // goes on after the op's name

@@ -1,5 +1,5 @@
-// Which of the known tapes an unfolding one is, by the rolling hashes after its
-// ops: equal hashes after op i mean that all ops up to i are equal.
+// Recognises an unfolding tape as one of the known tapes by the rolling hashes
+// after its ops: equal hashes after op i mean that all ops up to i are equal.
 //
 // Steps of other lengths differ in one of the first ops; tasks that share a
 // model may differ late. The most likely tape that fits is named at once, and

@@ -148,7 +148,7 @@ bool RequiresGrad(const c10::IValue& value) {
   return false;
 }
 
-// Whether a forward pass may begin with this op.
+// True if a forward pass may begin with this op.
 bool MayBegin(const at::RecordFunction& event, const OpInfo& info) {
   if (!at::GradMode::is_enabled() || !info.computes) return false;
   for (const c10::IValue& value : event.inputs()) {
@@ -268,13 +268,14 @@ std::unique_ptr<at::ObserverContext> OnStart(const at::RecordFunction& event) {
   const Busy busy;
   try {
     if (frame.event != nullptr) {
-      // What a wrapped tensor holds is written by an op inside the op.
+      // An inner op writes the content of a wrapped tensor.
       ReportWrites(event, &TapeListener::OnForeignWrite);
     } else {
       return Start(event);
     }
   } catch (const c10::OutOfMemoryError&) {
-    // Of a copy of ours; the program's own op has not asked for anything yet.
+    // A copy of ebbtide's ran out of memory; the program's own op has not
+    // allocated yet.
     Abandon(event);
   } catch (const std::exception& error) {
     Abandon(event);
@@ -296,8 +297,8 @@ void OnEnd(const at::RecordFunction& event, at::ObserverContext* scope) {
   }
 }
 
-// What a program has named, by torch.profiler.record_function; PyTorch names
-// the steps of its optimizers.
+// Observes scopes that a program names by torch.profiler.record_function;
+// PyTorch names the steps of its optimizers.
 std::unique_ptr<at::ObserverContext> OnScopeStart(
     const at::RecordFunction& event) {
   if (!absl::StartsWith(event.name(), "Optimizer.step#")) return nullptr;

@@ -1,8 +1,8 @@
 // Writes the tape: one observer of all dispatcher calls
 // (docs/internals/recording.md).
 //
-// Of the events, the outermost op below composite and autocast layers is
-// recorded; its children, the backward's ops and our own are not.
+// It records the outermost op below composite and autocast layers, but not its
+// children, the backward's ops and ebbtide's own.
 #ifndef EBBTIDE_HOOKS_RECORDER_H_
 #define EBBTIDE_HOOKS_RECORDER_H_
 
@@ -18,8 +18,8 @@
 
 namespace ebbtide {
 
-// Who is told of what the recorder sees. Calls come under the runtime's lock,
-// on the thread that runs the op.
+// The receiver of the recorder's events. Calls are made under the runtime's
+// lock, on the thread that runs the op.
 class TapeListener {
  public:
   virtual ~TapeListener() = default;
@@ -33,11 +33,11 @@ class TapeListener {
   virtual void OnOpEnd(Tape* tape, int op, at::TensorList outputs) = 0;
   // Recording has failed by a fault of ours.
   virtual void OnFailure(const std::string& what) = 0;
-  // Whether these two are to be told of.
+  // True if OnForeignWrite and OnUnseenWrite are to be called.
   virtual bool WantsWrites() = 0;
-  // Whether an optimizer's step, which begins, may go without the recorder.
+  // True if the recorder may be off during the optimizer's step that begins.
   virtual bool LeavesOutOptimizers() = 0;
-  // Whether ops are to be recorded now that it is over.
+  // True if ops are to be recorded after the optimizer's step.
   virtual bool WantsOps() = 0;
   // An op outside recording is about to write `tensor`.
   virtual void OnForeignWrite(const at::Tensor& tensor) = 0;
@@ -65,8 +65,8 @@ int CurrentOp(const Tape* tape);
 // True where this thread is in one, whose end OnOpEnd is called at.
 bool IsRecordingOp();
 
-// The backward node, or the op that is being recorded, that this thread is
-// inside; "" where nobody knows.
+// The backward node, or the op being recorded, that this thread is inside; ""
+// if unknown.
 std::string CurrentOpName();
 
 }  // namespace ebbtide

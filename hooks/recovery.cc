@@ -36,10 +36,10 @@ class Pinned {
   const int op_;
 };
 
-// One run of a recipe. What it rebuilds, for somebody else or for its own ops
-// to come, is put on the tape at once, so that memory pressure may take it
-// back: what it still has to read may be copied away, but not dropped, so that
-// with a host tier no run holds more than its largest op.
+// One execution of a recipe. Each storage that it recomputes, for a user or for
+// its own later ops, is put on the tape at once, so that it can be evicted
+// again: a storage that a later op reads may be offloaded, but not dropped, so
+// that with a host tier no execution holds more than its largest op.
 class Run {
  public:
   Run(Tape* tape, int target, const Recipe& recipe,
@@ -76,7 +76,8 @@ class Run {
            (s.hooks > 0 && !IsAvailable(s) && policy_.hold(storage));
   }
 
-  // Bytes to read, or to write in the case of what this run rebuilds.
+  // Returns the bytes to read, or the bytes to write for a storage that this
+  // execution recomputes.
   c10::Storage Lookup(int index, const TapeOp& op) {
     TapeStorage& storage = tape_.storages[index];
     if (storage.copy || storage.data) {
@@ -129,7 +130,7 @@ class Run {
     storage.data = bytes;
     storage.lent = !keeps;
     NoteMadeHere(&storage);
-    storage.witness.reset();  // of what was there before, gaps and all
+    storage.witness.reset();  // of the earlier content, gaps included
     made_.erase(index);
     if (keeps) published_.push_back(index);
   }
@@ -179,12 +180,12 @@ void CheckWitnesses(const Recipe& recipe, Tape* tape) {
 }  // namespace
 
 std::vector<int> FindDependents(const Tape& tape, int storage) {
-  // Whether the recipe of what is owed reads `storage`, at any depth.
+  // True if the recipe of an owed storage reads `storage`, at any depth.
   std::vector<std::optional<bool>> needs(tape.storages.size());
   needs[storage] = true;
   const auto find = [&](int index, const auto& recurse) -> bool {
     if (needs[index]) return *needs[index];
-    needs[index] = false;  // what reads itself adds nothing
+    needs[index] = false;  // a cycle adds nothing
     if (!tape.storages[index].owed) return false;
     for (int input : RecipeInputs(tape, index)) {
       if (recurse(input, recurse)) {
@@ -208,7 +209,8 @@ std::vector<int> FindDependents(const Tape& tape, int storage) {
 
 namespace {
 
-// Of what has been rebuilt the program has nothing to free.
+// Guards the block of a storage that recipes read. A recomputed storage needs
+// no guard: the program cannot free it.
 void GuardBlock(TapeStorage* storage) {
   if (storage->guarded != nullptr || !HoldsOriginal(*storage)) return;
   storage->guarded = storage->data.data();

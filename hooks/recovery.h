@@ -1,10 +1,10 @@
-// Rematerialization on a tape: dropping a storage, and rebuilding it by its
-// recipe (hooks/recipe.h).
+// Recomputation on a tape: dropping a storage, and recomputing it by its recipe
+// (hooks/recipe.h).
 //
-// A storage that somebody will ask for (a saved tensor, or the recipe of a
-// dropped storage) is either available or *owed*: its recipe's inputs are then
-// held for it, recursively, until it is rebuilt or nobody asks any more. Settle
-// restores that invariant after every change; nothing else touches the counts.
+// A storage with a user (a saved tensor, or the recipe of a dropped storage) is
+// either available or *owed*: its recipe's inputs are then held for it,
+// recursively, until it is recomputed or has no user any more. Settle restores
+// that invariant after every change; nothing else touches the counts.
 #ifndef EBBTIDE_HOOKS_RECOVERY_H_
 #define EBBTIDE_HOOKS_RECOVERY_H_
 
@@ -15,23 +15,22 @@
 
 namespace ebbtide {
 
-// Re-establishes the invariant for `storage` after its hooks, dependents, data
-// or spill changed. Frees bytes that nobody asks for.
+// Re-establishes the invariant for `storage` after a change of its hooks,
+// dependents, data or spill slot. Frees bytes that nobody asks for.
 void Settle(Tape* tape, int storage);
 
-// Forgets the bytes of a storage that has a recipe. Its spill slot must be
-// empty.
+// Drops the bytes of a storage that has a recipe.
 void Drop(Tape* tape, int storage);
 
-// What a recovery calls back for.
+// Callbacks of a recovery.
 struct RecoveryPolicy {
-  // Whether a rebuilt storage other than the target stays on the device.
+  // True if a recomputed storage other than the target stays on the device.
   std::function<bool(int storage)> hold;
-  // Brings a spilled storage back (fills its `data`).
+  // Restores an offloaded storage (fills its `data`).
   std::function<void(int storage)> restore;
 };
 
-// Rebuilds `storage`. Throws what a replayed op throws, the tape unchanged.
+// Recomputes `storage`. Throws what a recomputed op throws, the tape unchanged.
 // Returns the ops run.
 int Recover(Tape* tape, int storage, const RecoveryPolicy& policy);
 

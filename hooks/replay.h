@@ -12,9 +12,9 @@
 
 namespace ebbtide {
 
-// The state of the thread in which every replay runs: no autograd graph, below
-// autocast, no foreign dispatch modes, our busy flag set. One per recovery, not
-// per op.
+// The thread state in which every recomputation runs: no autograd graph, below
+// autocast, no foreign dispatch modes, ebbtide's busy flag set. One per
+// recovery, not per op.
 class ReplayScope {
  public:
   ReplayScope();
@@ -33,7 +33,7 @@ using Tensors = c10::SmallVector<at::Tensor, 4>;
 // The storage that holds the bytes of tape storage `index` for this run.
 using StorageLookup = std::function<c10::Storage(int index)>;
 
-// Runs `op` on the storages that `lookup` names and returns its outputs,
+// Recomputes `op` on the storages that `lookup` names and returns its outputs,
 // flattened, undefined where an output is not a tensor. Arguments that the op
 // writes are written in the storage that `lookup` gives, so that must be a
 // private copy. The generator is as before afterwards. Throws what the op

@@ -15,7 +15,7 @@ namespace ebbtide {
 
 namespace {
 
-// What follows in the closing line.
+// Returns the part of the closing line about CUDA.
 std::string CudaClosing(const CudaReport& cuda) {
   std::string text;
   if (!cuda.allocator.empty() && !cuda.is_ours) {

@@ -1,4 +1,4 @@
-// What a run did, for the closing line and EBBTIDE_REPORT.
+// Results of a run, for the closing line and EBBTIDE_REPORT.
 #ifndef EBBTIDE_HOOKS_REPORT_H_
 #define EBBTIDE_HOOKS_REPORT_H_
 
@@ -20,23 +20,23 @@
 
 namespace ebbtide {
 
-// Of a planned arena (allocator/arena/step_arena.h).
+// State of a planned arena (allocator/arena/step_arena.h).
 struct ArenaReport {
   std::string state;
-  std::string reason;  // of its last retreat; empty: there was none
-  Bytes height{};      // of the last layout
-  Bytes bound{};       // that no layout is below
+  std::string reason;  // reason for its last retreat; empty: there was none
+  Bytes height{};      // height of the last layout
+  Bytes bound{};       // lower bound on the height of any layout
   Bytes size{};        // pages of the plan's addresses now
   int64_t moves = 0;   // pages that were mapped elsewhere or given back
-  // What the device had beside it when the second step that it served began,
-  // and of that what was alive.
+  // Bytes on the device beside it when the second step that it served began,
+  // and the live part of them.
   Bytes beside{};
   Bytes beside_alive{};
   int64_t retreats = 0;
   int64_t planned = 0;      // requests that it served as planned
-  Bytes planned_bytes{};    // of those
+  Bytes planned_bytes{};    // bytes of those requests
   int64_t elsewhere = 0;    // that it served otherwise
-  Bytes elsewhere_bytes{};  // of those
+  Bytes elsewhere_bytes{};  // bytes of those requests
   int64_t mismatches = 0;   // that were not as planned, or did not come
   struct Mismatches {
     int64_t requests = 0;
@@ -46,21 +46,21 @@ struct ArenaReport {
   std::map<std::string, Mismatches> mismatches_by_op;
 };
 
-// Of the CUDA devices that the program has used.
+// State of the CUDA devices that the program has used.
 struct CudaReport {
   std::string allocator;  // PyTorch's name of it; empty: this torch has no CUDA
   bool is_ours = false;   // ours stands before it
   struct Device {
     std::string name;
     Bytes budget{-1};       // negative: none
-    Bytes reserved_peak{};  // what the budget is of
-    Bytes peak{};           // of live bytes
+    Bytes reserved_peak{};  // peak of the bytes that the budget bounds
+    Bytes peak{};           // peak of live bytes
     std::optional<ArenaReport> arena;
   };
   std::vector<Device> devices;
 };
 
-// Of EBBTIDE_WEIGHTS.
+// Results of EBBTIDE_WEIGHTS.
 struct WeightReport {
   bool is_on = false;
   int64_t bytes_out = 0;
@@ -68,12 +68,12 @@ struct WeightReport {
   std::string stopped_because;  // empty: it was not
 };
 
-// What CUPTI said (EBBTIDE_CUPTI).
+// Device work as recorded by CUPTI (EBBTIDE_CUPTI).
 struct CuptiReport {
   bool is_asked = false;
   std::string refused;          // why the first time, if it was
-  std::vector<StepWork> steps;  // whose windows were whole; the first of them
-  StepWork sum;                 // of all of them
+  std::vector<StepWork> steps;  // the first steps whose windows were whole
+  StepWork sum;                 // sum of all such steps
   int64_t windows = 0;
 
   void Add(const StepWork& work);
@@ -90,15 +90,15 @@ struct RunReport {
   int64_t ops_replayed = 0;
   int64_t bytes_dropped = 0;
   int64_t bytes_spilled = 0;     // to the tier below, of whichever kind
-  TierWords words = kDiskWords;  // of that
-  int64_t verified = 0;    // rebuilt storages compared with what was dropped
-  int64_t mismatches = 0;  // of those, different
+  TierWords words = kDiskWords;  // names of that tier
+  int64_t verified = 0;    // recomputed storages compared with what was dropped
+  int64_t mismatches = 0;  // compared storages that differed
   // Bytes that could not be dropped where memory was short, by what stood in
   // the way (recovery.h).
   std::map<std::string, int64_t> not_replayable;
   int64_t bytes_restored = 0;  // brought back from the tier below
   WeightReport weights;
-  // Of the copies out and back; nullopt: there is no tier.
+  // Rates of the copies out and back; nullopt: there is no tier.
   std::optional<HostTier::CopyRates> out;
   std::optional<HostTier::CopyRates> back;
   // Held when the report was made: saved tensors that have come to us, their
@@ -126,8 +126,8 @@ struct RunReport {
     bool offloads = false;
   };
   std::vector<Followed> plans;
-  // Of the last pair that was recorded under a budget, had other ops than the
-  // one before it, and was of a kind that had come at most once.
+  // Coverage of the last step that was recorded under a budget, had other ops
+  // than the one before it, and whose kind had occurred at most once before.
   std::optional<Coverage> coverage;
   CudaReport cuda;
   CuptiReport cupti;

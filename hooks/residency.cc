@@ -123,7 +123,8 @@ void Residency::PrefetchBefore(Tape* tape, int pack) {
     }
     Prefetch(tape, index);
     if (!storage.spill->IsReading()) return;
-    save = saves.lower_bound(at);  // something may have been spilled for it
+    save = saves.lower_bound(at);  // an eviction may have offloaded something
+                                   // to make room for it
   }
 }
 
@@ -133,7 +134,7 @@ void Residency::Prefetch(Tape* tape, int index) {
   // Where its way out has not ended yet, PrefetchBefore sees to it.
   storage.returns = false;
   if (storage.data || !storage.spill || storage.spill->IsReading()) return;
-  // A failure shows again, and is told, where the bytes are needed.
+  // A failure occurs again, and is reported, when the bytes are needed.
   try {
     tier_->StartRead(storage.spill.get()).IgnoreError();
   } catch (const c10::Error&) {
@@ -278,8 +279,9 @@ void Residency::BeforeWrite(Tape* tape, int written) {
   TapeStorage& storage = tape->storages[written];
   if (storage.dependents == 0) return;
   const Timed timed(this);
-  // Rebuilding takes memory, for which nothing may be dropped that would need
-  // what is about to be written. What has been rebuilt may be spilled.
+  // Recomputing takes memory, for which nothing may be dropped whose recipe
+  // needs the storage about to be written. Recomputed storages may be
+  // offloaded.
   storage.doomed = true;
   try {
     for (int i : FindDependents(*tape, written)) {

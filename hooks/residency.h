@@ -1,5 +1,5 @@
-// Where the bytes of saved tensors are, and how they move: evicting, restoring,
-// rebuilding. Everything under the runtime's lock.
+// Storage for the bytes of saved tensors: evicts, restores and recomputes them.
+// Everything under the runtime's lock.
 #ifndef EBBTIDE_HOOKS_RESIDENCY_H_
 #define EBBTIDE_HOOKS_RESIDENCY_H_
 
@@ -19,12 +19,12 @@
 
 namespace ebbtide {
 
-// What was done, in all.
+// Totals of the work done.
 struct ResidencyCounts {
   int64_t drops = 0;
   int64_t bytes_dropped = 0;
   int64_t ops_replayed = 0;
-  int64_t verified = 0;  // rebuilt storages compared by digest
+  int64_t verified = 0;  // recomputed storages compared by digest
   int64_t spills = 0;
   int64_t bytes_spilled = 0;
   int64_t bytes_restored = 0;
@@ -32,7 +32,7 @@ struct ResidencyCounts {
 
 class Residency {
  public:
-  // Where evicted bytes may go. Without one nothing is spilled.
+  // Sets where evicted bytes may go. Without a tier nothing is offloaded.
   void SetTier(std::unique_ptr<HostTier> tier);
   // A trace has been opened.
   void LogCopies() const;
@@ -54,7 +54,7 @@ class Residency {
   // them. Starts bringing back what is needed next.
   c10::Storage Fetch(Tape* tape, int storage);
 
-  // Drops or spills at least one storage; false where nothing can go.
+  // Drops or offloads at least one storage; false if nothing can be evicted.
   bool Relieve(const Pressure& pressure);
   // The pair of `tape` has come to that instant of its plan. Waits for copies
   // that were to have ended by now, where more than `room` bytes of them have
@@ -63,53 +63,56 @@ class Residency {
   // Frees what finished copies have made free and no plan keeps.
   void Reap() { FreeWritten(/*is_short=*/false); }
 
-  // Explicit decisions, those of a plan. Drop needs a recipe (false without
-  // one); Spill starts a copy, the bytes go when it has ended; Prefetch starts
-  // the way back. They do nothing where the storage is not evictable or not
-  // spilled. Bytes that are copied before the tape's planned instant is `until`
-  // wait for it, unless memory is short: so the peak is the plan's, whatever
-  // the speed of the disk.
+  // Explicit decisions of a plan. Drop needs a recipe (false without one);
+  // Spill starts a copy and frees the bytes when it has ended; Prefetch starts
+  // the copy back. They do nothing if the storage is not evictable or not
+  // offloaded. The bytes of a copy made before the tape's planned instant is
+  // `until` stay until then, unless memory is short: so the peak is the plan's,
+  // whatever the speed of the disk.
   bool Drop(Tape* tape, int storage);
   void Spill(const std::shared_ptr<Tape>& tape, int storage, int until = 0);
-  // Opens a scope for spills that follow each other.
+  // Opens a scope for consecutive offloads.
   HostTier::Burst BeginBurst() const { return HostTier::Burst(tier_.get()); }
   void Prefetch(Tape* tape, int storage);
-  // `hold` says which rebuilt storages besides `storage` stay.
+  // `hold` returns true for the recomputed storages besides `storage` that
+  // stay.
   void Rebuild(Tape* tape, int storage, std::function<bool(int)> hold);
   // From now on: whether what is dropped is compared, by a digest, with what
   // its recipe gives.
   void VerifyRebuilds(bool verify) { verify_ = verify; }
-  // Tells of a rebuilt storage that differs.
-  // What is to be told to the user, as one line; under the runtime's lock.
+  // Sets the function that prints a line to the user; called under the
+  // runtime's lock.
   void SetSpeaker(std::function<void(const std::string&)> speaker) {
     say_ = std::move(speaker);
   }
+  // Sets the function called for a recomputed storage that differs.
   void SetMismatchHandler(std::function<void(Tape*, int)> handler) {
     on_mismatch_ = std::move(handler);
   }
-  // Storage `written` is about to be written: rebuilds what would lose its
-  // recipe.
+  // Storage `written` is about to be written: recomputes the storages that
+  // would lose their recipe.
   void BeforeWrite(Tape* tape, int written);
-  // The same for all tapes but `writer`, the one that records the write, if
-  // any.
+  // Calls BeforeWrite for all tapes but `writer`, the one that records the
+  // write, if any.
   void BeforeForeignWrite(const c10::Storage& storage, const Tape* writer);
-  // A guarded block is about to be freed, and is not what its storage has any
-  // more.
-  // What is freed in a backward pass was there for all of it.
+  // The program frees a block: recomputes storages whose recipes read it, while
+  // its bytes are there. `is_backward`: a block freed in a backward pass
+  // existed for all of it, so its storage need not be watched.
   void BeforeFree(void* block, bool is_backward);
-  // The same where nothing can be rebuilt: what needs it is lost.
+  // The storage was written where nothing can be recomputed: storages whose
+  // recipes need it are lost.
   void MarkRewritten(const c10::Storage& storage);
-  // An in-place op that autograd knows of has been, for the error messages of
-  // all tapes.
+  // Records the writer that autograd names after an in-place op, for the error
+  // messages of all tapes.
   void NoteWriter(const c10::Storage& storage,
                   const TapeStorage::Writer& writer);
-  // Whether a recipe is relied upon, so that every write must be seen.
+  // True if a recipe is relied upon, so that every write must be seen.
   bool IsOwing() const;
   // Writes will go unseen: none of today's tapes relies on a recipe any more.
   // False, and nothing done, where one does already.
   bool CloseEyes();
 
-  // Of all tapes: saved tensors that will ask for their bytes.
+  // Number of saved tensors of all tapes that will ask for their bytes.
   int64_t CountSavedTensors() const;
   // Time spent in here by the threads of the program, in all.
   double own_nanoseconds() const { return own_nanoseconds_; }
@@ -120,16 +123,16 @@ class Residency {
   const ResidencyCounts& counts() const { return counts_; }
   bool CanSpill() const { return tier_ != nullptr && spill_failure_.empty(); }
   HostTier* tier() const { return tier_.get(); }
-  // Tells the trace what lies in the tier, where that has changed.
+  // Traces the bytes in the tier if they have changed.
   void LogTier();
-  // Whether the bytes are held here for saved tensors, which may copy them,
-  // read them or let them go at any time.
+  // True if the bytes are held here for saved tensors, which may copy, read or
+  // release them at any time.
   bool IsBusyWith(const c10::Storage& storage);
   // Visits the storages whose bytes are in the block at that address.
   void VisitBlock(
       const void* address,
       const std::function<void(const Tape& tape, int storage)>& visit) const;
-  // Why spilling stopped; empty while it works.
+  // Why offloading stopped; empty while it works.
   const std::string& spill_failure() const { return spill_failure_; }
 
  private:
@@ -144,18 +147,18 @@ class Residency {
   void ForEachTapeOf(const c10::Storage& storage, Visit visit);
   EvictionQuery QueryFor(const Tape& tape, const Pressure& pressure,
                          size_t least) const;
-  // Of those with at least so many bytes; of all where there is none of them
-  // and it may help.
+  // The best victim of at least that many bytes; of all sizes if there is none
+  // and that may help.
   std::optional<Victim> BestVictim(const Pressure& pressure,
                                    size_t least = LeastManaged());
   bool Evict(const Victim& victim);
   void GiveUpSpilling(const absl::Status& why);
   // The tier has no room for so much now. Said once.
   void NoteFull(Bytes refused);
-  void NoteRefusal();  // of pinned memory. Said once.
+  void NoteRefusal();  // Reports a refusal of pinned memory, once.
   void PrefetchBefore(Tape* tape, int pack);
   bool FreeWritten(bool is_short);
-  // A copy out has ended, or is to have: lets go of the bytes on the device.
+  // A copy out has ended, or must end now: releases the bytes on the device.
   // True if that has freed them.
   bool Complete(Tape* tape, int storage);
   bool WaitForWrite();
@@ -163,7 +166,7 @@ class Residency {
   // or all has gone that can.
   bool RelieveAtOnce(const Pressure& pressure);
   bool CancelPrefetch();
-  // Tells the trace.
+  // Traces the eviction.
   void LogEviction(const Tape& tape, int storage, Eviction::How how) const;
 
   std::unique_ptr<HostTier> tier_;
@@ -181,7 +184,7 @@ class Residency {
   std::function<void(const std::string&)> say_;
   ResidencyCounts counts_;
   double own_nanoseconds_ = 0;
-  int depth_ = 0;  // of calls that are being timed
+  int depth_ = 0;  // nesting depth of timed calls
   Bytes logged_tier_{};
 };
 

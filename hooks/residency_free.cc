@@ -1,5 +1,5 @@
-// Whose bytes a block has, and what happens when the program frees one that
-// recipes read.
+// Frees by the program of blocks that recipes read: finds the storages of a
+// block and saves their content.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -12,15 +12,15 @@
 namespace ebbtide {
 namespace {
 
-// Whether the program has taken its block from a storage that recipes read.
-// What we have dropped ourselves is freed as well.
+// True if the program has freed the block of a storage that recipes read.
+// Blocks that ebbtide has dropped are freed as well.
 bool HasLost(const TapeStorage& storage, const void* block) {
   return storage.guarded == block && HoldsOriginal(storage) &&
          storage.data.data() != block;
 }
 
-// Whether the program has given the storage another block, and what it held is
-// not here any more. One that has died may have been let go by us.
+// True if the program has given the storage another block and its former
+// content is nowhere else. A dead storage may have been released by ebbtide.
 bool HasGone(const TapeStorage& storage, const void* block) {
   if (storage.watched != block || storage.rewritten || storage.spill ||
       (storage.data && !HoldsOriginal(storage))) {
@@ -55,7 +55,7 @@ void Residency::VisitBlock(
 }
 
 bool Residency::IsBusyWith(const c10::Storage& storage) {
-  // What was restored is not the storage that the tape knows it by.
+  // A restored storage is not the storage by which the tape identifies it.
   const auto is_ours = [&storage](const TapeStorage& known) {
     return known.data.unsafeGetStorageImpl() ==
                storage.unsafeGetStorageImpl() &&

@@ -1,4 +1,4 @@
-// What the trace is told of the tier below.
+// Records the state of the tier in the trace.
 #include <utility>
 
 #include "hooks/device.h"

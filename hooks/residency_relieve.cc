@@ -1,4 +1,4 @@
-// What goes when memory is short, and how.
+// Evicts storages when memory is short.
 #include <algorithm>
 #include <utility>
 
@@ -95,7 +95,7 @@ EvictionQuery Residency::QueryFor(const Tape& tape, const Pressure& pressure,
 std::optional<Victim> Residency::BestVictim(const Pressure& pressure,
                                             size_t least) {
   Bytes needed = pressure.needed;
-  // What is on its way out will go, too.
+  // Bytes of unfinished copies out will be freed, too.
   if (tier_ != nullptr) needed -= tier_->in_flight();
   EvictionChoice choice(static_cast<double>(Count(needed)));
   std::vector<Victim> victims;
@@ -123,7 +123,8 @@ bool Residency::Evict(const Victim& victim) {
   return Complete(victim.tape.get(), victim.storage);
 }
 
-// What was brought back ahead of need goes before an allocation fails.
+// Cancels prefetched storages that are not needed yet, before an allocation
+// fails.
 bool Residency::CancelPrefetch() {
   for (const auto& weak : tapes_) {
     const auto tape = weak.lock();

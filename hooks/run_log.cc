@@ -64,7 +64,7 @@ constexpr Ledger::Observer kObserver = {
         },
 };
 
-// What the process was started as.
+// Returns the command line of the process.
 std::string RunText() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::string line{std::istreambuf_iterator<char>(file), {}};

@@ -1,5 +1,5 @@
-// What the runtime writes into the trace file of EBBTIDE_RECORD, if there is
-// one. Every call is cheap and does nothing without a file.
+// RunLog writes the trace file of EBBTIDE_RECORD, if one is set. Every call is
+// cheap and does nothing without a file.
 //
 // Blocks are those of at least LeastManaged() bytes; smaller ones are counted.
 #ifndef EBBTIDE_HOOKS_RUN_LOG_H_
@@ -31,7 +31,8 @@ class RunLog {
   // The blocks are those of another ledger from now on.
   void SampleFrom(Ledger* ledger);
   bool IsOpen() const { return is_open_; }
-  // Not full either: worth finding out what only the trace is told.
+  // True if the file is open and not full: facts that only the trace needs are
+  // worth finding.
   bool TakesDetail() const;
   void Close();
 
@@ -39,9 +40,10 @@ class RunLog {
   // LeaveOp: what it allocates is that op's. Returns its name's number.
   int EnterOp(absl::string_view name);
   void LeaveOp();
-  // Of a name in the trace; kNoName where nobody needs one.
+  // Number of a name in the trace; kNoName if the trace needs none.
   int Number(absl::string_view name);
-  // Of copies of a tier (hooks/host_tier.h); of none where no file is open.
+  // Callbacks that trace the copies of a tier (hooks/host_tier.h); empty if no
+  // file is open.
   TierLog ForTier() const;
 
   void BeginStep(int64_t index);
@@ -49,13 +51,14 @@ class RunLog {
   void EndPass();
   void EndStep(int64_t index, Bytes peak);
   void SetBudget(Bytes budget);
-  // Of the value that the block at `data` holds, or held first.
+  // Records an eviction of the value that the block at `data` holds, or held
+  // first.
   void AddEviction(absl::string_view what, const Eviction& eviction);
   void AddSpan(const Span& span);
-  // Of an op or a stage that EnterOp has numbered.
+  // Records an op or a backward op that EnterOp has numbered.
   void AddOp(SpanKind kind, int name, int64_t begin);
-  // What the block at `data` is there for, with a file only: it is told in the
-  // trace, and plans do not look at it. It is a parameter or its gradient.
+  // Records that the block at `data` holds a parameter or its gradient. Only
+  // the trace has this; plans do not use it.
   void Tag(const void* data, Kind kind, const void* parameter);
   // The module that owns the parameter, or one that comes behind it and has
   // none, has made what the block holds. A parameter is its c10::StorageImpl,

@@ -28,9 +28,10 @@
 namespace ebbtide {
 namespace {
 
-// Of an allocation that needs our lock, for something to be evicted. PyTorch
-// may make it under the lock of a random generator, which we take under ours,
-// or with the interpreter, so not for ever. Where it fails without us, longer.
+// Time limit for an allocation that waits for the runtime's lock in order to
+// evict. PyTorch may allocate under the lock of a random generator, which the
+// runtime takes under its own, or with the interpreter's lock held, so the wait
+// must end. It is longer where the allocation fails otherwise.
 std::chrono::milliseconds Patience() {
   return std::chrono::milliseconds(Device::Get().is_async() ? 5000 : 200);
 }
@@ -200,11 +201,11 @@ void Runtime::BeginPair() {
 void Runtime::BeginBackward() {
   in_backward_ = true;
   unpacking_ = nullptr;
-  // Of its ops only writes matter, to what may have been evicted.
+  // Only writes by the backward's ops matter, to what may have been evicted.
   if (in_pair_ && !settings_.budget) EnableRecorder(false);
   NoteCoverage();
   NoteKept();
-  // What autograd holds is most here: backward only gives back.
+  // Autograd holds most at this point: backward only frees.
   const BytesByKind live = ledger().LiveByKind();
   report_.peak_activations =
       std::max(report_.peak_activations,
@@ -246,17 +247,17 @@ void Runtime::EndPair() {
 }
 
 bool Runtime::Relieve(const Pressure& pressure) {
-  // Another thread may hold the lock for as long as a replay takes.
+  // Another thread may hold the lock for the length of a recomputation.
   const auto lock = RuntimeLock::TryAcquire(
       pressure.is_locked ? std::chrono::milliseconds(0) : Patience());
   if (!lock.owns_lock() || state_ == State::kOff) return false;
   const Busy busy;
   const WorkScope own = watch_.kernels().MarkOwn();
   was_relieved_ = true;
-  watch_.Poll();  // what is recomputed is chosen by its time
+  watch_.Poll();  // recomputation candidates are chosen by their time
   if (state_ == State::kIdle) Wake();
   if (state_ == State::kResting && !in_pair_) EnableRecorder(true);
-  // What is proven by now is worth waiting for: it need not be copied.
+  // Pending proofs are worth waiting for: a proven storage need not be copied.
   if (!pressure.is_locked && !Device::Get().MayBeCapturing()) SettleProofs();
   try {
     const bool relieved =

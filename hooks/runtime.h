@@ -66,10 +66,10 @@ class Runtime final : public TapeListener {
   // Budget less live bytes of the device that is current on this thread, below
   // 0 where more is alive; kNoBudget where it has none.
   Bytes RoomLeft();
-  // From now on those of `text` (EBBTIDE_BUDGET's form) are held, of devices
-  // that have one already. What is above them goes at the next allocations;
-  // plans are made anew. InvalidArgument: not such a text. FailedPrecondition:
-  // off, or nothing has a budget that could be changed.
+  // Sets the budgets of `text` (EBBTIDE_BUDGET's form) for devices that have
+  // one already. The next allocations evict what exceeds them, and plans are
+  // made anew. InvalidArgument: `text` is malformed. FailedPrecondition:
+  // ebbtide is off, or no budget can be changed.
   absl::Status ChangeBudgets(const std::string& text);
   // Profile of the last fully recorded step, or nullptr.
   std::shared_ptr<const Profile> LastProfile();
@@ -83,10 +83,10 @@ class Runtime final : public TapeListener {
                                 Bytes request);
   // In a catch clause, of what leaves to the program.
   [[noreturn]] void RaiseWithReport(const c10::OutOfMemoryError& error);
-  // Who made the blocks: an op of the last pair, "parameter" or "input" of it;
-  // "" where nobody knows.
+  // Returns what made each block: an op of the last step, "parameter" or
+  // "input" of it; "" if unknown.
   std::vector<std::string> MakersOf(absl::Span<const void* const> blocks);
-  // What was done so far, as JSON.
+  // Returns the report so far, as JSON.
   std::string Report();
   // Python is about to have the address of the storage.
   void ExposeWeight(c10::StorageImpl* storage);
@@ -97,7 +97,8 @@ class Runtime final : public TapeListener {
   // The end of the process: writes the report, returns the closing line.
   std::string Finish();
 
-  // Whether a saved tensor of this thread should come to us. Lock-free.
+  // True if saved tensors of this thread are to be packed by ebbtide.
+  // Lock-free.
   bool WantsHooks() const;
 
   // Saved tensors. The position in the pair of what autograd is about to save
@@ -106,8 +107,8 @@ class Runtime final : public TapeListener {
   std::shared_ptr<Tape> TapeForPack();
   // Takes the bytes of a tensor that is saved while a backward pass runs
   // (create_graph, a reentrant checkpoint), and returns where they are held;
-  // nullptr: PyTorch keeps the tensor. What the open
-  // pair holds stays there, and all else can be offloaded but not recomputed.
+  // nullptr: PyTorch keeps the tensor. Storages of the open pair stay in its
+  // tape; all others can be offloaded but not recomputed.
   std::pair<std::shared_ptr<Tape>, int> RememberInBackward(
       const at::Tensor& tensor);
   int Remember(Tape* tape, const at::Tensor& tensor, int position);
@@ -118,7 +119,7 @@ class Runtime final : public TapeListener {
 
   // The allocator: evicts at least one storage, or returns false.
   bool Relieve(const Pressure& pressure);
-  // Nothing could be evicted: throws in strict mode, else tells once.
+  // Nothing could be evicted: throws in strict mode, else prints a line once.
   void OnOverrun(Bytes wanted, Bytes budget);
 
   // TapeListener.
@@ -126,7 +127,7 @@ class Runtime final : public TapeListener {
   std::unique_ptr<WorkScope> OnOpBegin(Tape* tape, int op) override;
   void OnOpEnd(Tape* tape, int op, at::TensorList outputs) override;
   void OnFailure(const std::string& what) override { TurnOff(what); }
-  // Without a budget nothing is evicted, and nothing has to be made again.
+  // Without a budget nothing is evicted, and nothing has to be recomputed.
   bool WantsWrites() override { return settings_.budget.has_value(); }
   bool LeavesOutOptimizers() override {
     return !settings_.budget && !in_pair_ && !optimizers_train_;
@@ -138,15 +139,15 @@ class Runtime final : public TapeListener {
   void OnUnseenWrite(const at::Tensor& tensor) override;
 
  private:
-  // The step that is over, and what its time will tell of.
+  // The finished step, and the facts for which its time is recorded.
   struct StepNote {
-    int64_t number = 0;      // of the report's
+    int64_t number = 0;      // number of the step in the report
     bool is_settled = true;  // its memory lies as that of later ones will
     std::shared_ptr<const StepMarks> marks;  // nullptr: the time is known
     uint64_t signature = 0;
     bool is_recorded = false;
     std::optional<StepWork> work;
-    bool was_short = false;                // of memory, without a plan
+    bool was_short = false;                // memory was short, without a plan
     std::shared_ptr<const TapePlan> plan;  // followed to its end
     // Bytes that planned addresses and what lies beside them take beyond live
     // ones, where they served or found no room.
@@ -165,8 +166,8 @@ class Runtime final : public TapeListener {
                                   Bytes request);
   std::vector<std::string> WhatWouldHelp(const OutOfMemory& what) const;
   static const char* NameOf(State state);
-  static double Seconds();  // of a steady clock
-  // Of the device of the open or the last pair.
+  static double Seconds();  // now, by a steady clock
+  // Ledger and budget of the device of the open or the last pair.
   Ledger& ledger() const { return Device::Get().ledger(device_); }
   Bytes budget() const { return ledger().budget(); }
   void OnMismatch(const Tape& tape, int storage);
@@ -208,9 +209,9 @@ class Runtime final : public TapeListener {
   void BeginDeviceStep();
   // False while planned addresses may come to serve steps and do not yet.
   bool IsPlaced() const;
-  void CloseLastStep();  // of the process
-  // Its backward pass is: the step counts, though it goes on until the next
-  // begins.
+  void CloseLastStep();  // ends the last step of the process
+  // True if its backward pass has ended: the step counts, though it lasts until
+  // the next begins.
   bool IsStepOver() const;
   RunReport ReportSoFar() const;
   void LogQueued();
@@ -225,14 +226,14 @@ class Runtime final : public TapeListener {
   void NoteLeastPeak(const Profile& profile);
   void RefreshVerified();
   void KeepTimes(SignatureBook* book);
-  // Whether the times of the next pair are to be CUPTI's.
+  // True if CUPTI is to measure the next pair.
   bool WantsWork() const;
   void NoteWork();
   // Says, once, why times are not CUPTI's.
   void TellCupti();
   void PriceCandidates(SignatureBook* book);
-  // Whether memory was short since the last time; where it lies in segments,
-  // also whether some had to be given back for others.
+  // True if memory was short since the last call; on devices with segments,
+  // also if segments had to be released for others.
   bool WasPressed();
   // A margin that differs by no more is the same.
   Bytes LeastGain() const;
@@ -243,14 +244,15 @@ class Runtime final : public TapeListener {
   void Reprice(SignatureBook* book, const Planning::Made& made);
   void NoteStepTime(SignatureBook* book, bool evicted);
   void LearnStepTime(SignatureBook* book, double seconds) const;
-  // Of the step before the one that ends now; waits for it.
+  // Records the time of the step before the one that ends now; waits for it.
   void TakeQueuedTime();
   MeasuredProfile TakeProfile(const SignatureBook& book);
   // How the times of the last pair's ops scatter; those of identical layers are
   // made one (planner/time_spread.h).
   void SpreadTimes(const SignatureBook& book);
   Origin OriginOf(const SignatureBook& book) const;
-  // What the next plan for these steps is to leave free, by the last step.
+  // Bytes that the next plan for these steps is to leave free, given the last
+  // step.
   Bytes MarginOf(const SignatureBook& book) const;
   void AskForPlan(SignatureBook* book);
   void FetchPlans();
@@ -259,7 +261,7 @@ class Runtime final : public TapeListener {
   std::vector<KnownTape> KnownTapes() const;
   // `last`: the plan that the pair before followed, or nullptr.
   bool ChooseSteady(const std::shared_ptr<const TapePlan>& last);
-  // Whether it may, as far as the pairs before it say.
+  // True if the pairs before allow that the next goes without the recorder.
   bool MayRestRecorder(const SignatureBook* book) const;
   // The same as ChooseSteady, without a budget.
   bool RestRecorder();
@@ -276,8 +278,8 @@ class Runtime final : public TapeListener {
   void FollowStage(int stage);
   bool FollowPlanFor(uint64_t signature, int ops);
   void EndPlanRun();
-  // Of what is followed, or was in the last pair; nullptr if it is not known
-  // any more.
+  // The candidate that is followed, or was in the last pair; nullptr if it is
+  // not known any more.
   Candidate* Followed();
   Candidate* Find(uint64_t signature,
                   const std::shared_ptr<const TapePlan>& plan);
@@ -294,9 +296,9 @@ class Runtime final : public TapeListener {
   int QuietPairsToRest() const;
   // The step that has ended followed the plan to its end.
   void ReportFollowed(const SignatureBook& book, Candidate* candidate);
-  // Of a step, outside of a pair that takes `base` with nothing evicted.
+  // Time of a step outside its pair, which takes `base` with nothing evicted.
   static Time RestTime(const SignatureBook& book, Time base);
-  // Of a whole step that follows the plan.
+  // Time of a whole step that follows the plan.
   static double PredictedSeconds(const SignatureBook& book,
                                  const TapePlan& plan);
   void Wake();
@@ -321,7 +323,7 @@ class Runtime final : public TapeListener {
   void NoteOp(Tape* tape, int op, at::TensorList outputs);
   void NoteCopy(Tape* tape, int op, int copy);
   void NoteOutputs(Tape* tape, int op, at::TensorList outputs);
-  // What the trace is told.
+  // Events written into the trace.
   void LogSave(TapeStorage* storage, const at::Tensor& tensor,
                const void* parameter);
   void LogUnpack(const TapeStorage& storage);
@@ -333,13 +335,13 @@ class Runtime final : public TapeListener {
   Settings settings_;
   Proofs proofs_;
   Verifier verifier_{&proofs_};
-  int64_t results_before_ = 0;  // of the verifier, when the pair began
+  int64_t results_before_ = 0;  // results of the verifier when the pair began
   Residency residency_;
   Weights weights_;
   Watch watch_{&residency_};
   Planning planning_;
   std::vector<Planning::Made> made_;  // wait for host memory
-  // Of the open pair; one of them at most.
+  // Executors for the open pair; at most one is set.
   std::unique_ptr<PlanRun> plan_run_;
   std::unique_ptr<SteadyRun> steady_run_;
   RunReport report_;
@@ -354,7 +356,7 @@ class Runtime final : public TapeListener {
   bool is_quiet_ = false;      // a child of fork, as long as it does not train
   std::atomic<bool> is_new_child_ = false;  // and may begin to
 
-  std::shared_ptr<Tape> tape_;  // of the open pair, or of the last one
+  std::shared_ptr<Tape> tape_;  // tape of the open pair, or of the last one
   std::atomic<bool> in_pair_ = false;
   std::atomic<int> device_ = 0;  // index of the one that the pair began on
   bool in_backward_ = false;
@@ -364,7 +366,7 @@ class Runtime final : public TapeListener {
   // Storages that backward passes have saved since the open or last pair
   // began, but those that the pair holds itself; nullptr: there are none.
   std::shared_ptr<Tape> backward_tape_;
-  // Of the open pair.
+  // Counters of the open pair.
   int saves_ = 0;
   uint64_t first_sequence_ = 0;
   int steady_pairs_ = 0;  // since the last recorded one
@@ -384,13 +386,13 @@ class Runtime final : public TapeListener {
   std::atomic<bool> was_relieved_ = false;  // since the last pair was over
   int unplaced_steps_ = 0;  // in a row, as planned at addresses that are not
   bool refusal_of_cupti_told_ = false;
-  int64_t give_backs_ = 0;  // of segments, until then
-  // Of the last pair; 0: it was not complete, or nobody knows.
+  int64_t give_backs_ = 0;  // segments given back until then
+  // Signature of the last pair; 0: it was not complete, or is unknown.
   uint64_t signature_ = 0;
   int streak_ = 0;     // how many in a row had it
   int64_t pairs_ = 0;  // complete ones, with a signature
   LruMap<SignatureBook> books_{1};
-  Recognition recognition_;  // of the open pair
+  Recognition recognition_;  // recognises the open pair
   uint64_t followed_ = 0;    // signature that its plan, if any, is for
   double foreseen_ = 0;      // seconds of its step, by that plan
   // The book of the plan that the open pair follows, for times of its ops.
@@ -400,20 +402,21 @@ class Runtime final : public TapeListener {
   std::shared_ptr<const SteadyPlan> steady_plan_;
   bool plans_may_spill_ = true;
   uint64_t test_plans_made_ = 0;
-  int64_t evictions_ = 0;  // of all pairs before the open one
+  int64_t evictions_ = 0;  // evictions in all pairs before the open one
   int quiet_pairs_ = 0;    // in a row without an eviction
   int pressed_rests_ = 0;  // rests that a shortage of memory has ended
   std::atomic<bool> overrun_told_ = false;
   std::atomic<bool> out_of_memory_told_ = false;
   bool overran_ = false;  // the last step
-  bool grew_ = false;     // what the last step reserved, over all before
+  bool grew_ = false;     // the last step reserved more than any before
   Bytes highest_peak_{};
   std::shared_ptr<const Profile> last_profile_;
-  Bytes profiled_peak_{};             // of the largest step that has a profile
+  Bytes profiled_peak_{};             // peak of the largest step that has a
+                                      // profile
   std::optional<Progress> progress_;  // nullopt: none is shown
-  Bytes waste_{};  // of its peak, what the allocator had beyond what was alive
-  std::string least_peak_;  // of the last profile, as a sentence
-  std::string floor_;       // what was last said of it,
+  Bytes waste_{};  // bytes that the allocator had beyond live ones at that peak
+  std::string least_peak_;  // least peak of the last profile, as a sentence
+  std::string floor_;       // last printed text about the floor,
   Bytes highest_floor_{};   // for the highest one
   bool refusal_told_ = false;
   double step_began_ = 0;  // seconds; 0: no pair yet

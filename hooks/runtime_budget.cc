@@ -1,4 +1,4 @@
-// How the program itself changes its budget, and asks what others would cost.
+// Budget changes by the program, and its questions about other budgets.
 #include <memory>
 #include <string>
 #include <utility>
@@ -90,14 +90,14 @@ absl::Status Runtime::ChangeBudgets(const std::string& text) {
   for (const auto& [index, budget] : changes) {
     if (Device::Get().ledger(index).budget() == budget) continue;
     Device::Get().SetBudget(index, budget);
-    // What the step has taken so far was within the other one.
+    // The peak so far was within the former budget.
     Device::Get().ResetPeak(index);
     if (index == device_) AdaptTo(budget);
   }
   return absl::OkStatus();
 }
 
-// What was found out for another budget is not believed.
+// Adapts to a budget: results found for another one are discarded.
 void Runtime::AdaptTo(Bytes budget) {
   report_.largest_budget =
       std::max(report_.largest_budget, settings_.budget.value_or(Bytes{-1}));

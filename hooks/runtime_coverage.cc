@@ -1,4 +1,4 @@
-// What the runtime notes of the saved tensors of a pair, for the report.
+// Coverage of a step's saved tensors, for the report.
 #include <algorithm>
 #include <utility>
 

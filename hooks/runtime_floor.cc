@@ -1,4 +1,4 @@
-// What the runtime says where no plan can hold the budget, or none was found.
+// Messages about the floor: no plan can hold the budget, or none was found.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -25,8 +25,7 @@ std::string WhoNeeds(const LeastPeak& least) {
 }  // namespace
 
 void Runtime::TellFloor(SignatureBook* book) {
-  // Steady pairs have no ops. An op that is still to be tried may yet prove
-  // replayable.
+  // Steady pairs have no ops. An untried op may still prove recomputable.
   const auto is_unknown = [this](const TapeOp& op) {
     return !op.foreign && !op.outputs.empty() && IsToBeTried(op);
   };
@@ -38,7 +37,7 @@ void Runtime::TellFloor(SignatureBook* book) {
     Say(book->failure);
   }
   if (std::exchange(book->floor_told, true)) return;
-  // What weights take of it is not fixed.
+  // The share of weights in it is not fixed.
   if (weights_.is_on()) return;
   const Profile profile = BuildProfile(*tape_, watch_, nullptr).profile;
   const LeastPeak keeping = FindLeastPeak(profile, /*offload=*/false);
@@ -67,7 +66,7 @@ void Runtime::TellFloor(SignatureBook* book) {
 }
 
 std::string Runtime::KnownFloor() {
-  // A thread that runs out of memory must not wait for one that replays.
+  // A thread that runs out of memory must not wait for one that recomputes.
   const auto lock = RuntimeLock::TryAcquire(std::chrono::milliseconds(200));
   return lock.owns_lock() ? FloorText() : "";
 }
@@ -129,7 +128,7 @@ void Runtime::NoteKept() {
   }
 }
 
-// What stood in the way of the budget or of a plan.
+// Returns why the budget was not held or no plan was found.
 std::string Runtime::WhyNotBetter() const {
   const SignatureBook* book = books_.Find(signature_);
   std::vector<std::string> reasons = {residency_.spill_failure(), floor_,

@@ -36,14 +36,15 @@ const Interpreter& TheInterpreter() {
   return interpreter;
 }
 
-// Lets go of the interpreter, if this thread has it, for its scope.
+// Releases the interpreter's lock, if this thread has it, for its scope.
 class WithoutInterpreter {
  public:
   WithoutInterpreter()
       : thread_(TheInterpreter().IsHeld() ? TheInterpreter().let_go()
                                           : nullptr) {}
-  // Waits for the interpreter with our lock held. Whoever has it then, and
-  // wants ours, lets go of it here, or does not wait for ever.
+  // Waits for the interpreter with the runtime's lock held. Another thread that
+  // holds the interpreter and waits for the runtime's lock releases the
+  // interpreter, or waits with a time limit.
   ~WithoutInterpreter() {
     if (thread_ != nullptr) TheInterpreter().take_back(thread_);
   }

@@ -1,11 +1,12 @@
-// The one lock of hooks/. Recursive, because an allocation inside a replay may
-// ask the runtime to evict. Lock order: this lock, then the allocator's.
+// The one lock of hooks/. Recursive, because an allocation inside a
+// recomputation may ask the runtime to evict. Lock order: this lock, then the
+// allocator's.
 //
 // Python's interpreter lock has no place in that order: PyTorch takes it under
 // ours (the name of a Python node, the last reference to a tensor with a
-// wrapper), and comes to us with it held (a graph that Python lets go). So a
-// thread that has to wait for ours lets go of the interpreter while it waits.
-// An allocation must not: PyTorch makes some with the interpreter and a lock of
+// wrapper), and calls ebbtide with it held (a graph that Python frees). So a
+// thread that has to wait for ours releases the interpreter while it waits. An
+// allocation must not: PyTorch makes some with the interpreter and a lock of
 // its own held (a generator's), and the next who has the interpreter may want
 // that lock. So allocations wait for ours with a time limit.
 #ifndef EBBTIDE_HOOKS_RUNTIME_LOCK_H_
@@ -23,7 +24,7 @@ class RuntimeLock {
   RuntimeLock(const RuntimeLock&) = delete;
   RuntimeLock& operator=(const RuntimeLock&) = delete;
 
-  // Of this thread, to be unlocked by it.
+  // Lock held by this thread, which has to unlock it.
   static void Acquire();
   // Owns nothing where the patience was not enough. Keeps the interpreter.
   static std::unique_lock<std::recursive_timed_mutex> TryAcquire(

@@ -1,4 +1,4 @@
-// What the runtime says where memory has run out.
+// Messages about memory that has run out.
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/function.h>
 
@@ -42,7 +42,7 @@ OutOfMemory::Block Describe(const Ledger::Block& block,
   return described;
 }
 
-// What of the bytes that autograd has saved stays, and why.
+// Adds the largest saved bytes that cannot be evicted, with the reason.
 void AddWhatStays(const Coverage& coverage, std::vector<std::string>* helps) {
   constexpr int kMost = 3;
   int told = 0;
@@ -94,7 +94,7 @@ void Runtime::OnOverrun(Bytes wanted, Bytes budget) {
     TORCH_CHECK(false, CpuOutOfMemoryText(wanted - ledger().live()), "\n",
                 text);
   }
-  // Told at the first allocation that meets it.
+  // Printed at the first allocation over budget.
   if (!overrun_told_.exchange(true)) {
     SayHere(absl::StrCat("over budget: ", what));
   }
@@ -137,7 +137,7 @@ OutOfMemory Runtime::DescribeOutOfMemory(int device, const std::string& name,
       .budget = ledger.budget() == kNoBudget ? Bytes{-1} : ledger.budget(),
       .live = ledger.live(),
       .live_by_kind = ledger.LiveByKind()};
-  // A thread that runs out of memory must not wait for one that replays.
+  // A thread that runs out of memory must not wait for one that recomputes.
   const auto lock = RuntimeLock::TryAcquire(std::chrono::milliseconds(200));
   if (!lock.owns_lock()) {
     for (const Ledger::Block& block : ledger.Largest(kLargest)) {
@@ -159,7 +159,7 @@ OutOfMemory Runtime::DescribeOutOfMemory(int device, const std::string& name,
 
 std::string Runtime::ReportOutOfMemory(int device, const std::string& name,
                                        Bytes request) {
-  // What we ask for ourselves may fail without anybody else being told.
+  // ebbtide's own requests may fail without a report.
   if (Busy::IsSet() || state_ == State::kOff || out_of_memory_told_ ||
       out_of_memory_told_.exchange(true)) {
     return "";

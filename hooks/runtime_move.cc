@@ -1,4 +1,4 @@
-// How the runtime turns to another kind of device.
+// Moves the runtime to another kind of device.
 #include "hooks/busy.h"
 #include "hooks/op_info.h"
 #include "hooks/run_log.h"
@@ -19,7 +19,7 @@ void Runtime::MoveTo(Device* device, std::optional<Bytes> budget) {
   }
   weights_.LeaveTier();
   EndPair();
-  // What is known is of ops on the other kind.
+  // All recorded state is about ops on the former kind.
   tape_.reset();
   plan_run_.reset();
   steady_run_.reset();

@@ -1,4 +1,4 @@
-// How the runtime steps aside.
+// Turns the runtime off.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +18,7 @@ void Runtime::StepAside(const std::string& why) {
   state_ = State::kOff;
   weights_.Retire();
   watch_.kernels().Drop();
-  // Who has dropped something has to see what is written.
+  // Writes must be seen while a dropped storage may be recomputed.
   EnableRecorder(residency_.IsOwing());
   off_because_ = why;
 }

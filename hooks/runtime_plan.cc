@@ -259,7 +259,8 @@ void Runtime::SettleProofs() {
   if (tape_ != nullptr) RefreshVerified();
 }
 
-// What was found out since the ops of the last pair were recorded.
+// Marks the ops of the last pair with proofs that came after they were
+// recorded.
 void Runtime::RefreshVerified() {
   if (verifier_.results() == results_before_) return;
   for (TapeOp& op : tape_->ops) {

@@ -45,8 +45,8 @@ void Runtime::AfterForkInParent() {
   RuntimeLock::Mutex().unlock();
 }
 
-// The copy threads are gone. What is held stays readable; nothing else is done,
-// and the parent alone speaks, unless the child begins to train.
+// The copy threads are gone. Held bytes stay readable; nothing else is done,
+// and only the parent prints, unless the child begins to train.
 void Runtime::AfterForkInChild() {
   RunLog::Global().AfterForkInChild();
   Device::Get().AfterFork();
@@ -82,7 +82,7 @@ void Runtime::TrainInChild() {
   is_partial_ = true;
 }
 
-// Whose number it is shows here at the latest: groups are gone at the end.
+// The rank is known here at the latest: process groups are gone at the end.
 void Runtime::OnFirstPair() {
   if (RankOfProcess().value_or(0) == 0) StartProgress();
   if (!settings_.record.empty()) OpenLog();
@@ -93,7 +93,7 @@ void Runtime::OpenLog() {
   const absl::Status opened =
       RunLog::Global().Open(file, settings_.record_limit, &ledger());
   if (opened.ok()) {
-    // fit, which does not ask for progress, throws its trace away.
+    // `ebbtide fit`, which asks for no progress, discards its trace.
     std::error_code error;
     if (settings_.progress && std::filesystem::is_regular_file(file, error)) {
       timeline_ = absl::StrCat("; to see it: ebbtide timeline ", InShell(file));

@@ -1,4 +1,4 @@
-// What a profile says of how good it is.
+// Quality of a profile.
 #include <torch/version.h>
 
 #include <vector>

@@ -48,14 +48,14 @@ bool Runtime::IsNextRecorded() {
          (candidate != nullptr && candidate->unsteady);
 }
 
-// Whether a pair may go without the recorder. It has to be known before it
-// begins: where the last ones were all alike.
+// True if a pair may go without the recorder. This is decided before it begins,
+// and needs that the last ones were all alike.
 bool Runtime::MayRestRecorder(const SignatureBook* book) const {
   return book != nullptr && streak_ >= book->steady_after &&
          steady_pairs_ < kSteadyPairs && !UsesSeveralStreams(*tape_);
 }
 
-// What is alive comes out the same in all of them, and so do times.
+// Live bytes are the same in all such pairs, and so are times.
 bool Runtime::RestRecorder() {
   const SignatureBook* book = books_.Find(signature_);
   if (!MayRestRecorder(book) || book->keeping == nullptr) {
@@ -92,8 +92,8 @@ bool Runtime::ChooseSteady(const std::shared_ptr<const TapePlan>& last) {
       plan = candidate->plan;
     }
   }
-  // The recorder is off, and what it is to record would lack what came before
-  // the first save: such a pair tells nothing, and breaks the streak.
+  // The recorder is off, and a recording would lack the ops before the first
+  // save: such a pair gives no information, and breaks the streak.
   if (!is_steady(plan) && !IsRecorderEnabled() && plans_may_spill_) {
     plan = last;
     rests_once_more_ = true;
@@ -156,8 +156,8 @@ void Runtime::Rest(Bytes peak, bool was_resting) {
   }
   tape_.reset();
   complete_ = false;
-  // What is saved until we wake is PyTorch's and cannot be evicted: a step that
-  // grows has to wake us soon (docs/decisions/steps.md).
+  // Tensors saved until Wake belong to PyTorch and cannot be evicted: a step
+  // that grows has to wake the runtime soon (DECISIONS.md).
   const int64_t slack = std::max<int64_t>(Count(peak) / 16, 1 << 20);
   const int64_t room = Count(budget()) - Count(peak);
   idle_until_ = Count(peak) + std::min(slack, room / 2);

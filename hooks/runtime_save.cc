@@ -1,4 +1,4 @@
-// What the runtime does for saved tensors.
+// Packing and unpacking of saved tensors.
 #include <ATen/ATen.h>
 #include <ATen/SequenceNumber.h>
 #include <torch/csrc/autograd/function.h>
@@ -44,11 +44,11 @@ std::optional<int> Runtime::NextSave() {
   }
   if (!in_pair_) {
     BeginPair();
-    // What came before this save was not seen.
+    // The ops before this save were not seen.
     if (!was_recording && !IsUnrecorded()) is_partial_ = true;
     if (IsRecorderPaused()) optimizers_train_ = true;
   }
-  // Not in a pair: the last one has put us to sleep.
+  // Not in a pair: the runtime went idle after the last one.
   if (!in_pair_ || owner_.load() != std::this_thread::get_id()) {
     return std::nullopt;
   }
@@ -86,7 +86,7 @@ int Runtime::StorageToSave(Tape* tape, const at::Tensor& tensor) const {
                                  : tape->FindOrAdd(tensor);
 }
 
-// What the trace knows of a storage that autograd saves.
+// Records a storage that autograd saves in the trace.
 void Runtime::LogSave(TapeStorage* storage, const at::Tensor& tensor,
                       const void* parameter) {
   if (!RunLog::Global().TakesDetail() || storage->logged != kNoBlock) return;
@@ -206,7 +206,7 @@ void Runtime::Forget(Tape* tape, int index) {
   --tape->storages[index].hooks;
   --tape->hooks;
   Settle(tape, index);
-  // The graph is gone without a backward: nobody will tell us.
+  // The graph was freed without a backward, so no other event ends the pair.
   if (tape == tape_.get() && tape->hooks == 0 && !in_backward_ &&
       CurrentOp(tape) < 0) {
     EndPair();

@@ -1,4 +1,4 @@
-// What the runtime does for the recorder.
+// The runtime as the recorder's listener.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
@@ -40,8 +40,8 @@ uint64_t HashOp(const Tape& tape, const TapeOp& op) {
   return hash;
 }
 
-// Whether the tensor is all of its storage, so that overwriting it leaves
-// nothing of what was there.
+// True if the tensor covers all of its storage, so that overwriting it leaves
+// no earlier byte.
 bool CoversStorage(const TensorArgument& self, const TapeStorage& storage) {
   int64_t count = 1;
   int64_t reach = 1;
@@ -101,7 +101,7 @@ void AddWriter(Tape* tape, int op_index, const TensorArgument& argument) {
   if (storage.writers.empty() || storage.writers.back() != op_index) {
     storage.writers.push_back(op_index);
   }
-  // Copies in the spill file and for recipes are not clean any more.
+  // Copies in the offload file and for recipes are stale.
   if (storage.data) storage.spill.reset();
   storage.witness.reset();
   storage.copy = c10::Storage();
@@ -220,7 +220,7 @@ void Runtime::NoteOutputs(Tape* tape, int index, at::TensorList outputs) {
 }
 
 bool Runtime::IsToBeTried(const TapeOp& op) const {
-  // What is not tried is not verified, and no recipe has an op that is not.
+  // An untried op is not verified, and no recipe contains it.
   return settings_.budget.has_value() && settings_.recompute && op.grad_mode &&
          verifier_.IsUnknown(op);
 }
@@ -268,7 +268,7 @@ void Runtime::OnOpEnd(Tape* tape, int index, at::TensorList outputs) {
     if (storage.writers.empty() || storage.writers[0] != index) break;
     const auto& made = tape->ops[index].outputs;
     if (std::find(made.begin(), made.end(), i) != made.end()) continue;
-    // Saved inside the op, but not an output: nothing else rebuilds it.
+    // Saved inside the op, but not an output: no other op recomputes it.
     if (storage.copy_of >= 0 && tape == tape_.get()) {
       copies.push_back(i);
     } else {
@@ -285,7 +285,7 @@ void Runtime::OnOpEnd(Tape* tape, int index, at::TensorList outputs) {
   for (int i = index; i < ops; ++i) FollowOp(i);
 }
 
-// What has been measured and found out of an op that has just run.
+// Records measurements and proofs of an op that has just run.
 void Runtime::NoteOp(Tape* tape, int index, at::TensorList outputs) {
   TapeOp& op = tape->ops[index];
   watch_.EndOp(index);

@@ -1,8 +1,8 @@
-// Of each step, how long it took and how high it went.
+// Times and peaks of steps.
 //
-// A host that queues work does not know when it runs. There the device's clock
-// tells: its marks are looked at when the next step is over, so that nobody
-// waits for what has just been queued.
+// The host does not see when queued work runs. There the device's clock is
+// used: its marks are read when the next step is over, so that the host never
+// waits for work just queued.
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
@@ -32,9 +32,9 @@ int64_t GiveBacks(int device) {
       .num_alloc_retries;
 }
 
-// Of a step of so many nanoseconds, what neither ops nor ebbtide had the device
-// do, with the gaps between ops that are in nobody's work: at least so much.
-// (What ebbtide does may be beside the rest.) 0 where nobody knows.
+// Lower bound on the device's idle time and unattributed work in a step of that
+// many nanoseconds, gaps between ops that belong to no work included.
+// (ebbtide's own work may overlap with the rest.) 0 if unknown.
 double RestOf(const std::optional<StepWork>& work, double step) {
   if (!work) return 0;
   const auto known = static_cast<double>(work->attributed + work->own);
@@ -98,10 +98,11 @@ void Runtime::RefinePlans(SignatureBook* book) {
                            MarginOf(*book) > book->margin + LeastGain();
   book->is_refined = true;
   book->is_due = true;
-  book->priced_at = 0;  // what takes their place is compared by the same times
+  book->priced_at = 0;  // the plans that replace it are compared by the same
+                        // times
 }
 
-// What the device has done by now of what it was told.
+// Traces the work that the device has completed.
 void Runtime::LogQueued() {
   residency_.LogTier();
   DeviceSpans::Global().Poll();
@@ -254,8 +255,8 @@ void Runtime::LearnStepTime(SignatureBook* book, double seconds) const {
   }
 }
 
-// What ebbtide itself took of a step is known where the host does not run
-// ahead.
+// The share of ebbtide's own work in a step is known only if the host does not
+// run ahead.
 Time Runtime::RestTime(const SignatureBook& book, Time base) {
   return Device::Get().is_async() ? book.tail_times.Least()
                                   : book.step_times.Median() - base;

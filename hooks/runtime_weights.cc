@@ -1,4 +1,4 @@
-// What the runtime does for weight offload.
+// Weight offload.
 #include <string>
 
 #include "absl/base/call_once.h"

@@ -1,5 +1,5 @@
-// What autograd holds instead of a saved tensor: a storage of the tape and a
-// geometry (docs/internals/saved-tensors.md).
+// SavedTensor replaces a saved tensor in the autograd graph by a storage of the
+// tape and a geometry.
 #ifndef EBBTIDE_HOOKS_SAVED_TENSOR_H_
 #define EBBTIDE_HOOKS_SAVED_TENSOR_H_
 
@@ -56,12 +56,13 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
   uint32_t saved_version_ = 0;
   uint32_t output_nr_ = 0;
   WeakNodePointer grad_fn_ = WeakOf(NodePointer());
-  const void* identity_ = nullptr;  // of the variable, which may be gone
-  // What is not a leaf, for its present maker. (A weak reference to a leaf
-  // would make torch.utils.swap_tensors refuse.)
+  const void* identity_ = nullptr;  // identity of the variable, which may be
+                                    // gone
+  // A variable that is not a leaf, to find its present grad_fn. (A weak
+  // reference to a leaf would make torch.utils.swap_tensors refuse.)
   c10::weak_intrusive_ptr<c10::TensorImpl> variable_{
       c10::intrusive_ptr<c10::TensorImpl>()};
-  // Of a differentiable view.
+  // Set for a differentiable view.
   std::optional<torch::autograd::CreationMeta> view_;
   bool has_view_function_ = false;
 };

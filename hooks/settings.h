@@ -15,9 +15,9 @@ namespace ebbtide {
 struct Settings {
   // EBBTIDE_BUDGET. One size without a device is in both: it is the CPU's until
   // the program uses a CUDA device, and then that of each of these.
-  std::optional<Bytes> budget;             // of the CPU
+  std::optional<Bytes> budget;             // budget of the CPU
   std::vector<DeviceBudget> cuda_budgets;  // devices "cuda", "cuda:N" and ""
-  std::string spill_dir;        // EBBTIDE_SPILL_DIR, $TMPDIR; empty: no spill
+  std::string spill_dir;        // EBBTIDE_SPILL_DIR, $TMPDIR; empty: no offload
   bool spill_required = false;  // the user named it
   Bytes spill_limit{int64_t{1} << 60};  // EBBTIDE_SPILL_LIMIT
   std::optional<Bytes> host_budget;     // EBBTIDE_HOST_BUDGET: pinned memory
@@ -45,12 +45,12 @@ struct Settings {
   bool test_wait = false;
 };
 
-// Of the CPU's memory: RAM, or what the cgroup leaves of it, and what of that
-// is free now.
+// CpuBytes: size of the CPU's memory, RAM or the cgroup's limit. FreeCpuBytes:
+// the free part of it.
 Bytes CpuBytes();
 Bytes FreeCpuBytes();
 
-// Whether the environment asks for anything at all.
+// True if the environment asks for anything at all.
 bool HasWork(const Settings& settings);
 
 // Errors name the variable, its value and the expected form.

@@ -1,5 +1,5 @@
-// What is known of the pairs of one signature. One table of these is bounded;
-// what is thrown away is learnt again.
+// The history of the pairs of one signature. The table of histories is bounded;
+// a discarded one is collected anew.
 #ifndef EBBTIDE_HOOKS_SIGNATURE_BOOK_H_
 #define EBBTIDE_HOOKS_SIGNATURE_BOOK_H_
 
@@ -39,15 +39,15 @@ struct SignatureBook {
   };
 
   int pairs = 0;    // that were complete
-  int repeats = 0;  // of them and recorded, how many followed one of the same
+  int repeats = 0;  // recorded pairs that followed one of the same signature
   int profile_due = 1;      // without a budget: when a profile is written
   uint64_t successor = 0;   // signature of what came next the last time
-  int64_t last_pair = 0;    // of the run
+  int64_t last_pair = 0;    // number of the last pair in the run
   int64_t longest_gap = 0;  // pairs from one to the next; 0: it came once
-  bool was_short = false;   // of memory, the last time
-  size_t stages = 0;        // of the longest backward
-  // What each op and stage has taken, and what steps took, recorded or not,
-  // from such a pair to the next without what ebbtide did in them; nanoseconds.
+  bool was_short = false;   // memory was short the last time
+  size_t stages = 0;        // backward ops of the longest backward
+  // Times of each op and backward op, and of steps, recorded or not, from such
+  // a pair to the next without ebbtide's own work; nanoseconds.
   std::vector<TimeSamples> op_times;
   std::vector<TimeSamples> stage_times;
   int marked = 0;           // pairs in which the times were measured
@@ -57,7 +57,7 @@ struct SignatureBook {
   int windows = 0;  // pairs whose times are those of the device's work; then
                     // no others count
   StepTimes step_times;
-  int priced_at = 0;     // of them, when the candidates were last priced
+  int priced_at = 0;     // step times seen when the candidates were last priced
   StepTimes tail_times;  // where the device is asked: what follows backward
   StepTimes demand;      // seconds, without a plan
 
@@ -83,8 +83,8 @@ struct SignatureBook {
   bool floor_told = false;
   bool failure_told = false;
 
-  // It has stayed away, by that pair of the run, no longer than four times as
-  // long as ever, or than 64 pairs where it came once.
+  // True if, at that pair of the run, it has been absent no longer than four
+  // times its longest gap, or than 64 pairs if it occurred once.
   bool MayComeAgain(int64_t pair) const {
     return pair - last_pair < (longest_gap > 0 ? 4 * longest_gap : 64);
   }

@@ -27,7 +27,7 @@ int FirstSaveBehind(const std::vector<SaveMark>& saves, int op) {
   return -1;
 }
 
-// Whether a pair in the steady state sees stage `stage`.
+// True if a pair in the steady state sees backward op `stage`.
 bool AsksFor(const absl::flat_hash_map<int, int>& numbers,
              const MeasuredProfile& measured, int stage) {
   const std::vector<int>& needs = measured.profile.stages[stage].needs;
@@ -59,7 +59,7 @@ std::vector<int> CountInstants(const std::vector<SaveMark>& saves,
 }
 
 // True if a pair in the steady state sees when stage `instant` of the profile
-// begins: the stage asks for a storage that it knows.
+// begins: the stage asks for a storage that the steady plan has.
 bool IsSeen(const std::vector<int>& counts, int instant) {
   return instant + 1 < static_cast<int>(counts.size()) &&
          counts[instant] < counts[instant + 1];
@@ -138,7 +138,7 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
         const int save =
             FirstSaveBehind(steady->saves, std::max(op, value.released));
         const auto number = numbers.find(measured.storages[action.index]);
-        // What nothing is saved after goes on demand.
+        // A storage with no later save is offloaded on demand.
         if (save < 0 || number == numbers.end()) break;
         until = std::max(until, save);
         steady->spills.push_back({save, number->second, until});

@@ -29,14 +29,14 @@ struct SteadyPlan {
   // Saves of the recorded pair by position. `storage` is renumbered in the
   // order in which evictable storages are first saved; -1: left to PyTorch.
   std::vector<SaveMark> saves;
-  size_t storages = 0;  // of those, how many
+  size_t storages = 0;  // number of those storages
   struct Spill {
-    int before_save = 0;  // the script has let go of it by then
+    int before_save = 0;  // the script has released it by then
     int storage = 0;      // as in `saves`
-    int until = 0;        // when its bytes leave, of SteadyRun::instant
+    int until = 0;        // SteadyRun::instant at which its bytes are freed
   };
   std::vector<Spill> spills;  // by before_save
-  // By position of a save: a spill begins or ends there.
+  // By position of a save: an offload begins or ends there.
   std::vector<bool> has_spills;
   // From each instant to the next, below the plan's peak.
   std::vector<Bytes> room;
@@ -55,8 +55,8 @@ std::shared_ptr<const SteadyPlan> MakeSteadyPlan(
     std::vector<SaveMark> saves, const MeasuredProfile& measured,
     const Plan& plan, const Simulation& simulation);
 
-// For pairs like that of `tape` in which nothing moves; nullptr where none of
-// its saves can be seen, which tell that there is a backward.
+// For pairs like that of `tape` in which nothing is evicted; nullptr if none of
+// its saves, which show that there is a backward, can be seen.
 std::shared_ptr<const SteadyPlan> MakeKeepingPlan(const Tape& tape);
 
 // One pair in the steady state. Used by the thread that owns the pair.
@@ -65,17 +65,17 @@ class SteadyRun {
   explicit SteadyRun(std::shared_ptr<const SteadyPlan> plan)
       : plan_(std::move(plan)) {}
 
-  // Comes to the save at `position`. True if a spill begins or ends there.
+  // Comes to the save at `position`. True if an offload begins or ends there.
   bool Reach(int position) {
     instant_ = position;
     return position < static_cast<int>(plan_->has_spills.size()) &&
            plan_->has_spills[position];
   }
-  // Whether PyTorch is to keep what is saved at `position`.
+  // True if PyTorch is to keep the tensor saved at `position`.
   bool IsNative(int position, uint64_t sequence);
   // The save at `position` became storage `storage` of the pair's tape.
   void Check(int position, const at::Tensor& tensor, int storage);
-  // The op that makes what is saved there; empty where nobody knows.
+  // The op that makes the tensor saved there; empty if unknown.
   absl::string_view MakerOf(int position) const {
     return diverged_ ? absl::string_view() : plan_->saves[position].maker;
   }
@@ -83,7 +83,7 @@ class SteadyRun {
   const void* ParameterBefore(int position) const {
     return diverged_ ? nullptr : plan_->saves[position].parameter;
   }
-  // Storages to be spilled before the save at `position`, each once.
+  // Storages to be offloaded before the save at `position`, each once.
   bool IsSpillDue(int position) const {
     return next_spill_ < plan_->spills.size() &&
            plan_->spills[next_spill_].before_save <= position;
@@ -96,7 +96,7 @@ class SteadyRun {
   // Backward op `node` asks for a storage: those to be brought back by now that
   // were not due before.
   absl::Span<const int> RestoresDue(const void* node);
-  // Whether all saves were as planned, with `saves` of them made.
+  // True if all saves were as planned, with `saves` of them made.
   bool IsOver(int saves) const {
     return !diverged_ && saves == static_cast<int>(plan_->saves.size());
   }

@@ -3,10 +3,11 @@
 // A step is one forward/backward pair with all that follows it until the next
 // one begins. It counts once its backward pass is over, or the next pair has
 // begun: a program that calls backward 12 times has made 12 steps, and one that
-// dies in the forward or backward pass of the next has made 12, too. What goes
-// by while PyTorch saves its tensors itself (State::kIdle) is all one step
-// if it wakes, and none if it does not. The closing line, the report, progress
-// and traces all count so; a step that a trace only begins is not over.
+// dies in the forward or backward pass of the next has made 12, too. The time
+// while PyTorch saves its tensors itself (State::kIdle) is one step if the
+// runtime wakes, and none if it does not. The closing line, the report,
+// progress and traces all count so; a step that a trace only begins is not
+// over.
 #ifndef EBBTIDE_HOOKS_STEP_LOG_H_
 #define EBBTIDE_HOOKS_STEP_LOG_H_
 
@@ -22,7 +23,8 @@ namespace ebbtide {
 struct Step {
   double seconds = 0;  // by the device's clock where it queues work
   Bytes peak{};        // live bytes
-  int plan = -1;       // of the report, that was followed to its end; -1: none
+  int plan = -1;       // number in the report of the plan followed to its end;
+                       // -1: none
   // Seconds that were foreseen when it began to follow the plan; 0: none was.
   double foreseen = 0;
 };
@@ -38,7 +40,7 @@ class StepLog {
     steps_.push_back(step);
     if (steps_.size() > kMost) steps_.pop_front();
   }
-  // Of the whole run.
+  // Number of steps in the whole run.
   int64_t count() const { return count_; }
   // The number of the first one that is known, and those from it on.
   int64_t first() const { return count_ - static_cast<int64_t>(steps_.size()); }

@@ -1,4 +1,4 @@
-// What a step had the device do, as CUPTI records it.
+// Device work of a step, as CUPTI records it.
 #ifndef EBBTIDE_HOOKS_STEP_WORK_H_
 #define EBBTIDE_HOOKS_STEP_WORK_H_
 
@@ -11,7 +11,8 @@ namespace ebbtide {
 struct StepWork {
   int64_t step = 0;          // number in the run
   int64_t attributed = 0;    // to ops and backward ops
-  int64_t own = 0;           // of ebbtide: copies, replays, comparisons
+  int64_t own = 0;           // ebbtide's own: copies, recomputation,
+                             // comparisons
   int64_t unattributed = 0;  // the rest of the program's
   int64_t busy = 0;
 };

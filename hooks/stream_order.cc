@@ -16,7 +16,7 @@ void NoteUse(const c10::Stream& stream, TapeStorage* storage) {
 }
 
 void KeepForUsers(const TapeStorage& storage) {
-  // What one stream alone has made and used goes back to that stream.
+  // A storage that one stream alone has made and used is freed to that stream.
   const bool made_elsewhere = storage.external || storage.writers.empty();
   if (storage.streams.size() < 2 && !made_elsewhere) return;
   for (const c10::Stream& user : storage.streams) {

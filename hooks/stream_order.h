@@ -1,11 +1,11 @@
-// Who may touch the bytes of a storage of the tape, where work is queued on
-// streams (hooks/device.h).
+// Streams whose queued work may touch the bytes of a storage of the tape
+// (hooks/device.h).
 //
-// A storage knows the streams whose queued work may touch its present bytes,
-// the one that made them first. The program orders its own streams; what
-// ebbtide does besides (replays, copies, freeing early) is ordered here. On a
-// device without streams nothing of this does anything. Under the runtime's
-// lock.
+// A storage has a list of the streams whose queued work may touch its present
+// bytes, the one that made them first. The program orders its own streams;
+// ebbtide's additional work (recomputation, copies, early frees) is ordered
+// here. On a device without streams nothing of this does anything. Under the
+// runtime's lock.
 #ifndef EBBTIDE_HOOKS_STREAM_ORDER_H_
 #define EBBTIDE_HOOKS_STREAM_ORDER_H_
 
@@ -25,7 +25,7 @@ void NoteMadeHere(TapeStorage* storage);
 void NoteUses(Tape* tape, int op);
 }  // namespace internal
 
-// What is queued on the current stream from now on may touch the bytes.
+// Work queued on the current stream from now on may touch the bytes.
 inline void UseHere(TapeStorage* storage) {
   if (Device::Get().is_async()) internal::UseHere(storage);
 }

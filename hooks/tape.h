@@ -2,11 +2,11 @@
 // read and wrote, and what is held of each storage now.
 //
 // Storages, not tensors, are the unit. A tensor argument is a storage and a
-// geometry, so views need no replay, a storage written in place has one list of
-// writers, and two tensors that share bytes without sharing a version counter
-// (`_unsafe_view`) cannot be taken for independent. Identity is a weak
-// reference to the StorageImpl: its address cannot be reused while the tape
-// lives, and tensors themselves are never referenced, so
+// geometry, so views need no recomputation, a storage written in place has one
+// list of writers, and two tensors that share bytes without sharing a version
+// counter (`_unsafe_view`) cannot be mistaken for independent ones. Identity is
+// a weak reference to the StorageImpl: its address cannot be reused while the
+// tape lives, and tensors themselves are never referenced, so
 // torch.utils.swap_tensors keeps working.
 //
 // Not thread-safe: everything here is used under the runtime's lock.
@@ -88,7 +88,7 @@ struct TapeTime {
   // False: it is an estimate, which counts as no sample.
   bool is_measured = false;
   double nanoseconds = 0;
-  TimeSpread spread;  // of the signature's pairs, where it was asked for
+  TimeSpread spread;  // spread over the signature's pairs, if it was requested
 
   void NoteTime(double measured) {
     is_measured = true;
@@ -108,22 +108,23 @@ struct TapeOp : TapeTime {
   // Op, geometries (offsets modulo 64 bytes), literals but numbers
   // (OpInfo::numbers), grad mode, threads, settings.
   uint64_t signature = 0;
-  uint64_t hash = 0;  // of the tape up to and with this op
+  uint64_t hash = 0;  // hash of the tape up to and with this op
   int threads = 1;
   KernelSettings settings;
   bool grad_mode = false;
   bool parallel_region = false;
-  // The op allocates the storage of its first argument itself when replayed.
+  // The op allocates the storage of its first argument itself when recomputed.
   bool fresh_self = false;
   bool by_autocast = false;  // called for another op, whose arguments it casts
-  // Reads a tensor that is not plain: never replayed.
+  // Reads a tensor that is not plain: never recomputed.
   bool foreign = false;
   // Its byte comparison (hooks/verify.h) has been made; and it passed.
   bool tried = false;
   bool verified = false;
-  // What it leaves unwritten, where that is known; nullptr: nothing.
+  // Bytes that it leaves unwritten, if known; nullptr: none.
   std::shared_ptr<const OutputGaps> gaps;
-  // Of its first argument before the op, where it writes that; while it runs.
+  // Version of its first argument before the op, if the op writes it; while it
+  // runs.
   std::optional<c10::VariableVersion> version;
   uint32_t version_number = 0;
   // Peaks while it ran of what plans do not move (see planner/profile.h): all
@@ -143,15 +144,15 @@ struct TapeStorage {
   bool external = false;
   bool parameter = false;  // an external leaf that requires grad
   // `data` of an external is held for the life of the tape: leaves, and small
-  // tensors that the script may let go.
+  // tensors that the script may release.
   bool captured = false;
   // Written by something that no recipe can repeat.
   bool opaque = false;
   // The storage whose earlier content this one has (hooks/twin.h), or -1.
   int copy_of = -1;
-  // What autograd takes for the maker of a variable since an in-place op wrote
-  // it, for error messages. A name, not the node: that would hold what the node
-  // has saved.
+  // The maker that autograd gives a variable after an in-place op, for error
+  // messages. A name, not the node: the node would hold the tensors that it has
+  // saved.
   struct Writer {
     const void* variable = nullptr;  // written itself, or below a written view
     std::string name;                // as autograd calls it
@@ -176,8 +177,8 @@ struct TapeStorage {
   // have had it written by kernels that nobody sees.
   int handed_over = -1;
 
-  // What we hold of it now: its bytes on the device, its bytes in the spill
-  // file, or neither (then a recipe rebuilds it).
+  // The bytes that ebbtide holds of it now: on the device, in the offload file,
+  // or neither (then a recipe recomputes it).
   c10::Storage data;
   std::shared_ptr<SpillSlot> spill;
   // Streams whose queued work may touch `data` (hooks/stream_order.h).
@@ -185,8 +186,8 @@ struct TapeStorage {
   // A plan brings it back, as long as it is followed.
   bool returns = false;
 
-  // Of the bytes when they were dropped, where that is to be verified. Unlike
-  // the witness it leaves out what the recipe leaves unwritten.
+  // Digest of the bytes when they were dropped, if they are to be verified.
+  // Unlike the witness it leaves out what the recipe leaves unwritten.
   std::optional<size_t> digest;
 
   int hooks = 0;       // saved tensors that will ask for it
@@ -194,13 +195,15 @@ struct TapeStorage {
   // Somebody asks for it and its bytes are nowhere (hooks/recovery.h).
   bool owed = false;
   int pins = 0;        // read at this moment: not to be evicted
-  int awaited = 0;     // reads by running replays to come: not to be dropped
-  bool lent = false;   // `data` and `spill` are of a running replay, and end it
+  int awaited = 0;     // reads to come by running recomputations: not to be
+                       // dropped
+  bool lent = false;   // `data` and `spill` belong to a running recomputation,
+                       // and end with it
   int last_pack = -1;  // position of its last save in the pair
   // Where it was packed, on the tape's clock; the mirror of when it is needed.
   double packed_at = 0;
-  // The mirror of when it is needed first: by a saved tensor, or to rebuild
-  // what has been dropped.
+  // The mirror of the first time it is needed: by a saved tensor, or to
+  // recompute a dropped storage.
   double needed_at = 0;
   // Its first block in the trace, once it is saved, and SaveMark::parameter
   // then.
@@ -229,8 +232,8 @@ struct SaveMark {
   const void* parameter = nullptr;
 };
 
-// Of the saves so far, the parameter behind which one lies: what a node reads
-// was made by those before it.
+// For each save, the last parameter saved before: the input of a node was made
+// by the nodes before it.
 class LastParameters {
  public:
   // The node with that sequence number saves something; `parameter`, if it is
@@ -282,12 +285,12 @@ struct Tape {
   std::vector<TapeStage> stages;
   absl::flat_hash_map<c10::StorageImpl*, int> by_identity;
   std::vector<SaveMark> saves;  // by position
-  // Of those, at least the ones whose storage is in the spill file.
+  // A superset of the saves whose storage is in the offload file.
   absl::btree_set<int> spilled_saves;
   std::vector<UntapedSave> untaped;
   LastParameters parameters;
   int hooks = 0;                   // saved tensors alive
-  int owed = 0;                    // storages that are owed
+  int owed = 0;                    // number of owed storages
   std::vector<int> due_witnesses;  // storages to be witnessed when the op ends
   uint64_t hash = 0;               // rolling hash of the signatures of its ops
   double clock = 0;                // sum of nanoseconds of its ops
@@ -298,12 +301,12 @@ struct Tape {
   bool may_recompute = true;
   // Writes have gone unseen since: no recipe is relied upon any more.
   bool blind = false;
-  // What recipes read was written, and there was no memory to rebuild first
-  // what had been dropped.
+  // An input of recipes was written, and memory was too short to recompute the
+  // dropped storages first.
   bool ran_short = false;
   bool follows_plan = false;
-  // How far its plan has got, as the plan counts: what has been copied away
-  // stays until the plan says. Without a plan nothing waits.
+  // Progress of its plan, in the plan's instants: offloaded bytes stay until
+  // the plan frees them. Without a plan nothing waits.
   static constexpr int kNoPlan = std::numeric_limits<int>::max();
   int planned_instant = kNoPlan;
 
@@ -316,7 +319,7 @@ struct Tape {
   // As Find; an unseen storage becomes an external, and one that changes behind
   // PyTorch's back another one (hooks/outside.h).
   int FindOrAdd(const at::Tensor& tensor);
-  // An op that may run again reads it: small externals stay for that.
+  // An op that may be recomputed reads it: small externals are kept for that.
   void HoldInput(int index, const c10::Storage& storage);
   // A new storage made by `op`.
   int AddProduced(const c10::Storage& storage, int op);
@@ -324,20 +327,19 @@ struct Tape {
   int AddUnknown(const c10::Storage& storage);
 };
 
-// True where bytes of the storage can be had at once or from the spill file.
+// True if bytes of the storage are on the device or in the offload file.
 inline bool IsAvailable(const TapeStorage& storage) {
   return storage.data || storage.spill;
 }
 
-// True where the bytes that we hold are the program's own storage, which it may
-// hold as well, and not a copy that was brought back or rebuilt.
+// True if the held bytes are the program's own storage, which it may hold as
+// well, and not a restored or recomputed copy.
 inline bool HoldsOriginal(const TapeStorage& storage) {
   return storage.data && storage.data.unsafeGetStorageImpl() ==
                              storage.identity._unsafe_get_target();
 }
 
-// What `storage` held after that op may have been written since by a kernel
-// that is no op.
+// A kernel that is no op may have written `storage` after that op.
 inline bool MayHaveChangedSince(const TapeStorage& storage, int op) {
   return op <= storage.handed_over;
 }
@@ -348,7 +350,7 @@ inline bool IsCurrentFor(const TapeStorage& storage, int reader) {
   return storage.writers.empty() || storage.writers.back() <= reader;
 }
 
-// What the recipe of the storage leaves unwritten; nullptr: nothing.
+// The bytes that the storage's recipe leaves unwritten; nullptr: none.
 const Gaps* GapsOf(const Tape& tape, int storage);
 
 }  // namespace ebbtide

@@ -1,5 +1,5 @@
-// A flag of each thread that is set for as long as a scope lasts. `Name` tells
-// one flag from another.
+// A flag of each thread that is set for as long as a scope lasts. `Name`
+// distinguishes the flags.
 #ifndef EBBTIDE_HOOKS_THREAD_FLAG_H_
 #define EBBTIDE_HOOKS_THREAD_FLAG_H_
 

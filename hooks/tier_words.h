@@ -1,6 +1,6 @@
-// What the tier below a device and the way there are called to people: below
-// RAM bytes are offloaded to a file on disk, below a CUDA device to host
-// memory. (Keys of the report say "spill" and "disk" for both, as ever.)
+// Names in messages for the tier below a device: below RAM bytes are offloaded
+// to a file on disk, below a CUDA device to host memory. (Keys of the report
+// use "spill" and "disk" for both.)
 #ifndef EBBTIDE_HOOKS_TIER_WORDS_H_
 #define EBBTIDE_HOOKS_TIER_WORDS_H_
 
@@ -10,7 +10,7 @@ struct TierWords {
   const char* move;    // "no room to .."
   const char* moved;   // "12 MiB .."
   const char* moving;  // "no more .."
-  const char* allow;   // what has it on
+  const char* allow;   // the setting that enables it
 };
 
 inline constexpr TierWords kDiskWords = {"offload", "offloaded", "offloading",

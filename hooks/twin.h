@@ -2,10 +2,10 @@
 //
 // Where the derivative of `x.silu_()` needs the old `x`, autograd saves a copy
 // that it makes inside the op, unseen by the recorder. Its bytes are those that
-// the earlier writers of x's storage left, so it is rebuilt as they were made:
-// the copy becomes a storage of its own on the tape, made by *twins* of those
-// ops, which write the copy instead of x's storage. Twins are on the tape like
-// any op, after the in-place op; the job never ran them.
+// the earlier writers of x's storage left, so it is recomputed as they were
+// made: the copy becomes a storage of its own on the tape, made by *twins* of
+// those ops, which write the copy instead of x's storage. Twins are on the tape
+// like any op, after the in-place op; the job never ran them.
 #ifndef EBBTIDE_HOOKS_TWIN_H_
 #define EBBTIDE_HOOKS_TWIN_H_
 

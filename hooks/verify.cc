@@ -202,7 +202,7 @@ void Verifier::Try(const Tape& tape, const TapeOp& op, at::TensorList outputs,
   } catch (const c10::OutOfMemoryError&) {
     refused_.insert(op.signature);  // and unknown
   } catch (const std::exception&) {
-    // An op that cannot be run again is kept, like one that differs.
+    // An op that cannot be recomputed is kept, like one that differs.
     Note(op.signature, {});
   }
 }

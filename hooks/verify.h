@@ -1,4 +1,4 @@
-// Finds out by experiment which ops give the same bytes when run again.
+// Finds out by experiment which ops give the same bytes when recomputed.
 //
 // Ops are verified one by one while they are recorded, each signature (op,
 // shapes, strides, types, literals, grad mode, threads, settings) once: if
@@ -33,7 +33,7 @@ struct OutputLayout {
   int64_t offset = 0;
   bool is_conj = false;
   bool is_neg = false;
-  size_t bytes = 0;  // of the storage
+  size_t bytes = 0;  // size of the storage
 
   friend bool operator==(const OutputLayout&, const OutputLayout&) = default;
 };
@@ -44,7 +44,7 @@ class Verifier {
  public:
   explicit Verifier(Proofs* proofs) : proofs_(*proofs) {}
 
-  // Whether this op's signature still has to be tried.
+  // True if this op's signature still has to be tried.
   bool IsUnknown(const TapeOp& op) const {
     if (op.info->opaque || awaited_.contains(op.signature)) return false;
     const auto result = results_.find(op.signature);
@@ -89,7 +89,7 @@ class Verifier {
     return true;
   }
 
-  // The op of that signature was seen to differ later on: never replay it
+  // The op of that signature was later seen to differ: never recompute it
   // again.
   void Refuse(uint64_t signature) { Note(signature, {}); }
 
@@ -105,7 +105,7 @@ class Verifier {
   struct Rehearsal {
     uint64_t signature = 0;
     OutputLayouts layouts;
-    std::vector<Digest> outputs;  // of those that are tensors
+    std::vector<Digest> outputs;  // digests of the outputs that are tensors
   };
   void Compare(const Tape& tape, const TapeOp& op, at::TensorList outputs,
                const c10::Storage& preimage);
@@ -119,8 +119,8 @@ class Verifier {
   }
 
   void Note(uint64_t signature, Result result) {
-    // Shapes may never end. What repeats is found out again; what does not must
-    // not be forgotten, for it might repeat by luck.
+    // The number of shapes is unbounded. Ops that repeat can be verified anew;
+    // an op that does not must not be forgotten, for it might repeat by luck.
     if (results_.size() >= most_) {
       absl::erase_if(results_,
                      [](const auto& entry) { return entry.second.repeats; });
@@ -137,10 +137,11 @@ class Verifier {
   absl::flat_hash_set<uint64_t> awaited_;          // signatures
   absl::flat_hash_set<uint64_t> refused_;          // signatures
   absl::flat_hash_map<uint64_t, int> rehearsals_;  // by signature
-  std::optional<Rehearsal> rehearsal_;             // of the op that runs
+  std::optional<Rehearsal> rehearsal_;             // rehearsal of the running
+                                                   // op
   size_t most_ = kMost;
   int64_t noted_ = 0;
-  uint8_t fill_ = 0;  // of the last trial
+  uint8_t fill_ = 0;  // fill byte of the last trial
 };
 
 }  // namespace ebbtide

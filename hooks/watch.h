@@ -1,6 +1,6 @@
 // Measures a pair while it is recorded: the time and the bytes of every op and
-// of every backward op, and when the script lets go of each storage. What comes
-// out is the planner's profile.
+// of every backward op, and when the script releases each storage. The result
+// is the planner's profile.
 #ifndef EBBTIDE_HOOKS_WATCH_H_
 #define EBBTIDE_HOOKS_WATCH_H_
 
@@ -41,8 +41,8 @@ class Watch {
   void EndOp(int op);
   // A saved tensor of the tape is asked for. Returns the stage it belongs to.
   int Ask(int storage, const torch::autograd::Node* node);
-  // It was given. What it took to bring it back is not the stage's; that is
-  // nothing where it `was_there`.
+  // The storage was returned. The time taken to restore it is not the backward
+  // op's; it is none if the storage `was_there`.
   void Give(bool was_there) {
     const bool is_first = std::exchange(awaits_first_, false);
     if (is_first || !was_there) BeginMarks();
@@ -53,11 +53,12 @@ class Watch {
   void EndBackward();
   // The next pair begins: what was measured in between is the tail.
   void EndStep();
-  // Of the step that has ended last; nullptr where time is the host's.
+  // Marks of the step that ended last; nullptr if times are the host's.
   const std::shared_ptr<const StepMarks>& step_marks() const { return ended_; }
 
   KernelTimes& kernels() { return kernels_; }
-  // Of the step that has ended last, where its times are those of its work.
+  // Work of the step that ended last, if its times are those of the device's
+  // work.
   const std::optional<StepWork>& work() const { return work_; }
 
   // Bytes outside forward and backward, and the host's time of the step less
@@ -82,7 +83,7 @@ class Watch {
   bool has_marks_ = false;
   std::vector<int> held_;       // storages that somebody else may hold
   int seen_ = 0;                // storages looked at for `held_`
-  int name_ = RunLog::kNoName;  // of the op or stage, in the trace
+  int name_ = RunLog::kNoName;  // name in the trace of the op or stage
   bool awaits_first_ = false;   // the open stage, what it has asked for first
   int64_t began_ = 0;
   double own_ = 0;
@@ -91,8 +92,8 @@ class Watch {
   double step_own_ = 0;
   Bytes tail_{};
   double step_nanoseconds_ = 0;
-  std::shared_ptr<StepMarks> open_;         // of the step that has begun
-  std::shared_ptr<const StepMarks> ended_;  // of the one before
+  std::shared_ptr<StepMarks> open_;         // marks of the step that has begun
+  std::shared_ptr<const StepMarks> ended_;  // marks of the step before
   std::shared_ptr<const TimeMark> mark_;    // between the two
 };
 

@@ -14,7 +14,7 @@ namespace {
 // Ops that this thread is inside.
 [[gnu::tls_model("initial-exec")]] thread_local int depth = 0;
 
-// What tensors and storages values are made of.
+// Tensors and storages inside values.
 struct Parts {
   std::vector<at::Tensor> tensors;
   std::vector<c10::Storage> storages;

@@ -1,4 +1,4 @@
-// What an op is given of the weights, held here while it runs.
+// Pins the managed storages that an op reads while it runs.
 #ifndef EBBTIDE_HOOKS_WEIGHT_PINS_H_
 #define EBBTIDE_HOOKS_WEIGHT_PINS_H_
 
@@ -13,11 +13,11 @@
 
 namespace ebbtide {
 
-// From before the op's kernel runs until it has ended, on one thread. Brings
-// back what is away. Ops that run meanwhile on this thread are its children:
-// what they are given is pinned, too, but neither begins to be managed nor
-// counts as a use. Nothing throws: what cannot be brought back is still away,
-// and the op raises.
+// Lives on one thread from before the op's kernel runs until it has ended.
+// Restores offloaded storages. Ops that run meanwhile on this thread are its
+// children: their storages are pinned, too, but neither begin to be managed nor
+// count as a use. Nothing throws: a storage that cannot be restored stays
+// offloaded, and the op raises.
 class WeightPins final : public at::ObserverContext {
  public:
   // `weights` lives for ever.

@@ -2,18 +2,18 @@
 // leave the device where memory is short, and are back before an op reads them.
 //
 // A storage is *away* when its bytes are in the tier: it has no memory, and
-// whoever asks for its pointer gets PyTorch's exception, never other bytes. All
+// access to its pointer raises PyTorch's exception, never other bytes. All
 // tensors over it share that, so views and ties need no care. An observer of
-// all ops (hooks/weights_observer.h) brings back what an op is given and pins
-// it until the op has ended.
+// all ops (hooks/weights_observer.h) restores the storages that an op reads and
+// pins them until the op has ended.
 //
-// Managed is what outlives a step: leaves that require grad and, of what is in
-// no graph, what has as many bytes as one of them (gradients, moments,
-// averages). Left alone is what others may have the address of: storages that
+// Managed storages outlive a step: leaves that require grad, and those outside
+// any graph that have as many bytes as one of them (gradients, moments,
+// averages). Storages whose address others may have are left alone: those that
 // were exported (not resizable), that our allocator did not make, that are
 // being copied for saved tensors, or that Python was given as such (Expose);
-// and, on a device with streams, what two of them use or a graph captures,
-// because the program orders its streams by where the bytes were.
+// and, on a device with streams, those that two streams use or a graph
+// captures, because the program orders its streams by where the bytes were.
 //
 // Everything under the runtime's lock.
 #ifndef EBBTIDE_HOOKS_WEIGHTS_H_
@@ -38,7 +38,7 @@
 
 namespace ebbtide {
 
-// Whether the storage's bytes are in the tier.
+// True if the storage's bytes are in the tier.
 bool IsAway(const c10::Storage& storage);
 
 struct WeightCounts {
@@ -52,10 +52,10 @@ struct Weight {
   std::shared_ptr<SpillSlot> slot;  // nullptr: it is here
   int pins = 0;                     // ops that run on it
   bool exposed = false;             // others have its address: it stays
-  // Of a device with streams: the one that uses it, from its first use on.
+  // On a device with streams: the stream that uses it, from its first use on.
   std::optional<c10::Stream> stream;
   bool was_away = false;  // its memory is of that stream
-  // Of its uses, numbers within this round (from one begin of a forward pass to
+  // Numbers of its uses within this round (from one begin of a forward pass to
   // the next) and within the last.
   std::vector<int64_t> uses;
   std::vector<int64_t> last_uses;
@@ -65,15 +65,15 @@ class Weights {
  public:
   struct Seams {
     HostTier* tier = nullptr;  // outlives this, or Stop comes first
-    // Whether something else copies or reads the bytes at this moment.
+    // True if something else copies or reads the bytes at this moment.
     std::function<bool(const c10::Storage&)> is_busy;
     std::function<void(const std::string&)> say;
   };
 
   void Start(Seams seams);
   bool is_on() const { return is_on_; }
-  // Nothing goes away any more; what is away comes back when it is asked for.
-  // Says why.
+  // Nothing is offloaded any more; offloaded storages are restored when they
+  // are used. Prints why.
   void Stop(const std::string& why);
   // The same without a word: the runtime has stepped aside, or this is a child
   // of fork, which has no copy threads.
@@ -84,16 +84,16 @@ class Weights {
   // `tensor` is an input or output of an op of the program: takes it on if it
   // is to be managed.
   void Note(const at::Tensor& tensor);
-  // An op is about to read it. nullptr: not managed. Bytes that cannot be had
-  // stay away, and the op raises.
+  // An op is about to read it. nullptr: not managed. If its bytes cannot be
+  // restored it stays offloaded, and the op raises.
   std::shared_ptr<Weight> Pin(const c10::Storage& storage);
   void Unpin(Weight* weight) { --weight->pins; }
-  // Of one that was pinned.
+  // `storage` was pinned.
   void Unpin(const c10::Storage& storage) { Unpin(Find(storage).get()); }
 
   // Python is about to have its address: it stays from now on.
   void Expose(const c10::Storage& storage);
-  // Whether it may be away now or later.
+  // True if it may be offloaded now or later.
   bool Manages(const c10::Storage& storage) const;
 
   // An op of the program holds weights of these sizes. On a device that may
@@ -105,8 +105,8 @@ class Weights {
   // where there is room, or something here that it used later.
   void Prefetch();
 
-  // Lets go until the request finds room, or nothing is left that can go; then
-  // of what is reserved. False where nothing went.
+  // Offloads weights until the request finds room or none is left, then
+  // releases reserved memory. False if nothing was freed.
   bool Relieve(const Pressure& pressure);
 
   const WeightCounts& counts() const { return counts_; }
@@ -119,14 +119,14 @@ class Weights {
   void UseHere(Weight* weight, const c10::Storage& storage);
   void BeginRound();
   bool MayGo(const Weight& weight, const c10::Storage& storage) const;
-  // How far away the next use is; what is not known to come again is furthest,
-  // what was used longest ago first.
+  // Distance to the next use; a weight without a known next use is furthest,
+  // the one used longest ago first.
   int64_t Distance(const Weight& weight) const;
   std::shared_ptr<Weight> BestVictim(int device) const;
-  // What is away and used soonest, as far as that is known.
+  // The offloaded weight used soonest, as far as that is known.
   std::shared_ptr<Weight> NextAway() const;
   bool MakeRoomFor(const Weight& next, const c10::Storage& storage);
-  // Of what is on its way back unasked; false if nothing is.
+  // Cancels a prefetch; false if there is none.
   bool CancelPrefetch();
   bool Evict(Weight* weight);
   bool GiveUpReserve();
@@ -137,13 +137,14 @@ class Weights {
   std::string stopped_because_;
   absl::flat_hash_map<const c10::StorageImpl*, std::shared_ptr<Weight>>
       weights_;
-  absl::flat_hash_set<size_t> sizes_;  // of parameters, in bytes
+  absl::flat_hash_set<size_t> sizes_;  // sizes of parameters, in bytes
   int64_t now_ = 0;                    // uses in this round
   int64_t last_round_ = 0;             // uses in the last one
   bool round_may_begin_ = false;       // a parameter was used without grad mode
   std::weak_ptr<Weight> coming_;       // on its way back, or there, unasked
   WeightCounts counts_;
-  // Of the op that holds most: the sizes, and as much memory where there was.
+  // Sizes of the weights of the op that holds most, and as much memory where
+  // there was room.
   std::vector<size_t> reserved_sizes_;
   std::vector<c10::Storage> reserve_;
 };

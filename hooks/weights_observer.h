@@ -1,7 +1,7 @@
-// Tells Weights of every op: what it is given is brought back before its kernel
-// runs and pinned until it has ended. Ops of all depths, threads and modes,
-// also those of the backward pass and of replays. List ops are left to their
-// slices (hooks/list_ops.h).
+// Observer of all ops that passes their inputs to Weights: they are restored
+// before the kernel runs and pinned until it has ended. It sees ops of all
+// depths, threads and modes, also those of the backward pass and of
+// recomputation. List ops are left to their slices (hooks/list_ops.h).
 #ifndef EBBTIDE_HOOKS_WEIGHTS_OBSERVER_H_
 #define EBBTIDE_HOOKS_WEIGHTS_OBSERVER_H_
 
