@@ -65,7 +65,7 @@ class Arena {
   void UnlockForFork() { mutex_.unlock(); }
 
  private:
-  friend class ArenaCheck;  // of the tests
+  friend class ArenaCheck;  // for the tests
   struct Block {
     Bytes size;
     char* address;

@@ -178,7 +178,7 @@ CudaDeviceScope::CudaDeviceScope(const CudaApi& api, int device) : api_(api) {
   if (status_.ok()) device_before_ = before;
 }
 
-// What fails here has no one to be told to; the next call will say it again.
+// Errors are dropped: a destructor cannot report them, and the next call will.
 CudaDeviceScope::~CudaDeviceScope() {
   if (!device_before_) return;
   CudaStatus(api_, api_.set_device(*device_before_), "cudaSetDevice")

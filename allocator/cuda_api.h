@@ -20,8 +20,8 @@ namespace ebbtide {
 
 // Functions of the runtime, as CUDA documents them, by the name of the member.
 // AGAIN: its failure says that nothing has happened, and has no answer of its
-// own. Of the others, PyTorch's cache is emptied where there is no memory, and
-// what could not be given back may be gone.
+// own. After the others' failure PyTorch's cache is emptied if memory is short,
+// and what could not be given back may be gone.
 #define EBBTIDE_CUDA_FUNCTIONS(ONCE, AGAIN)                        \
   ONCE(peek_at_last_error, cudaPeekAtLastError)                    \
   ONCE(get_last_error, cudaGetLastError)                           \
@@ -67,13 +67,12 @@ struct CudaApi {
                               cudaMemcpyKind kind, cudaStream_t stream);
 };
 
-// What `call`, made just now on this thread, returned. An error is taken back
-// from the runtime's "last error", so that the program never finds ours there;
-// one that the program has not asked for yet stays, and so does one that has
-// broken the device (the program must see it).
-// Codes: ResourceExhausted for memory, FailedPrecondition without a device or a
-// driver for it, Internal for what only a mistake of ours can cause, and
-// Unavailable for everything else.
+// Returns the status of `call`, made just now on this thread. An error is taken
+// back from the runtime's "last error", so that the program never finds ours
+// there; one that the program has not asked for yet stays, and so does one that
+// has broken the device (the program must see it). Codes: ResourceExhausted for
+// memory, FailedPrecondition without a device or a driver for it, Internal for
+// what only a mistake of ours can cause, and Unavailable for everything else.
 absl::Status CudaStatus(const CudaApi& api, cudaError_t result,
                         const char* call);
 
@@ -150,7 +149,8 @@ class CudaScope {
   absl::Status status_;
 };
 
-// The NUMA node of host memory nearest to the device, if the driver knows one.
+// The NUMA node of host memory nearest to the device, if the driver reports
+// one.
 std::optional<int> HostNodeOf(const CudaApi& api, int device);
 
 }  // namespace ebbtide

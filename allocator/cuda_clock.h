@@ -1,5 +1,5 @@
-// When timing events of one device happened: by a clock that begins with the
-// first one asked about, and by the host's (profiler/clock.h).
+// Converts timing events of one device to times: by a clock that begins with
+// the first one asked about, and by the host's (profiler/clock.h).
 //
 // Thread-safe. Never blocks, and no lock is held while CUDA is called.
 #ifndef EBBTIDE_ALLOCATOR_CUDA_CLOCK_H_
@@ -19,13 +19,14 @@ namespace ebbtide {
 
 class CudaClock {
  public:
-  // Seconds; nullopt: it has not happened yet. Of an event for timing that was
-  // recorded. An error, as CudaStatus: nobody will know.
+  // Seconds; nullopt: it has not happened yet. `event` is a recorded timing
+  // event. An error, as CudaStatus: its time will never be known.
   absl::StatusOr<std::optional<double>> SecondsOf(
       const std::shared_ptr<const CudaEvent>& event);
 
-  // What ran between two moments of SecondsOf, the later one given just now, of
-  // an event that was recorded after NowNanos() was `asked`.
+  // Host times of the work between two moments of SecondsOf, the later one
+  // given just now, for an event that was recorded after NowNanos() was
+  // `asked`.
   HostTimes HostTimesOf(double began, double ended, int64_t asked);
 
  private:

@@ -17,8 +17,8 @@ namespace ebbtide {
 class CudaCopy {
  public:
   // kFailed: the driver reports an error where it should say whether the copy
-  // has ended. Nobody knows what was written, nor whether more will be; what
-  // was copied from is as it was.
+  // has ended. The content of the destination is then unspecified and may still
+  // change; the source is as it was.
   enum class State { kPending, kDone, kFailed };
 
   // `done` is to be recorded behind the copy.
@@ -37,7 +37,7 @@ class CudaCopy {
   absl::Status Failure() const;
 
   const CudaEvent& done() const { return done_; }
-  Extent extent() const { return extent_; }  // of the slab
+  Extent extent() const { return extent_; }  // extent of the slab
 
  private:
   void Settle(cudaError_t result) const;

@@ -24,8 +24,8 @@ namespace ebbtide {
 
 class CudaEvents;
 
-// One event, given back at the end of its life. Streams that were told to wait
-// for it still do: a wait is for what was recorded when it was asked for.
+// One event, given back at the end of its life. Streams that wait for it
+// continue to: a wait is for the last recording before it.
 class CudaEvent {
  public:
   enum class Use { kOrder, kTiming };
@@ -40,14 +40,14 @@ class CudaEvent {
   absl::Status Record(cudaStream_t stream) const;
   // `stream` goes on only after what was recorded.
   absl::Status OrderBefore(cudaStream_t stream) const;
-  // cudaSuccess, cudaErrorNotReady, or why nobody knows. Never blocks. An event
-  // that was never recorded is ready.
+  // cudaSuccess, cudaErrorNotReady, or the error of the query. Never blocks. An
+  // event that was never recorded is ready.
   cudaError_t Query() const;
   // From this event to `later`, both for timing; nullopt: one has not happened
   // yet. Never blocks.
   absl::StatusOr<std::optional<double>> MillisecondsUntil(
       const CudaEvent& later) const;
-  // cudaSuccess or why nobody knows. Blocks without using the processor.
+  // cudaSuccess or the error of the query. Blocks without using the processor.
   cudaError_t Wait() const;
   const CudaApi& api() const;
 

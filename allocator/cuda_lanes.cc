@@ -73,7 +73,7 @@ CudaLanes::~CudaLanes() {
   const CudaScope scope(api_, device_);
   for (Lane& lane : lanes_) {
     if (lane.stream == nullptr) continue;
-    // What of a failed copy may still run.
+    // Parts of a failed copy may still run.
     if (!failed_.empty()) {
       CudaStatus(api_, api_.stream_synchronize(lane.stream),
                  "cudaStreamSynchronize")
@@ -148,7 +148,7 @@ absl::StatusOr<std::shared_ptr<CudaCopy>> CudaLanes::Start(
   if (!done.ok()) return done.status();
   status = OrderBehind(request);
   if (!status.ok()) return status;
-  // What needs memory comes before anything runs.
+  // Memory is allocated before any work is queued.
   Copies entry(1, std::make_shared<CudaCopy>(*std::move(done), request.extent,
                                              request.size));
   const std::shared_ptr<CudaCopy> copy = entry.front();

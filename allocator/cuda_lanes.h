@@ -64,13 +64,13 @@ class CudaLanes {
 
   // Copies `size` bytes (positive, at most the extent's), after all work so far
   // of `producer`. They must stay as they are, and allocated, until the copy
-  // has ended or a stream ordered after it does what changes them.
-  // An error: no copy, and unless the device itself is broken nothing of it is
-  // or will be under way; the host may have waited for that. What was to be
-  // copied is untouched, what `to` holds is unspecified. InvalidArgument if the
-  // size is wrong, else as CudaStatus. `label` is for the observer.
-  // `is_next`: nothing was queued on `producer` since the last copy out of its
-  // bytes, which was given to the lane before this one.
+  // has ended or a stream ordered after it does what changes them. An error: no
+  // copy, and unless the device itself is broken nothing of it is or will be
+  // under way; the host may have waited for that. The source is untouched, the
+  // content of `to` is unspecified. InvalidArgument if the size is wrong, else
+  // as CudaStatus. `label` is for the observer. `is_next`: nothing was queued
+  // on `producer` since the last copy out of its bytes, which was given to the
+  // lane before this one.
   absl::StatusOr<std::shared_ptr<CudaCopy>> Out(const void* device, Extent to,
                                                 Bytes size,
                                                 cudaStream_t producer,
@@ -84,9 +84,9 @@ class CudaLanes {
                                                  cudaStream_t consumer,
                                                  CopyLabel label = {});
 
-  // What is given to `stream` from now on runs after the copy. The host does
-  // not wait. Errors: the copy has failed (Unavailable; the stream is ordered
-  // after it none the less), or as CudaStatus and nothing is ordered.
+  // Work queued on `stream` from now on runs after the copy. The host does not
+  // wait. Errors: the copy has failed (Unavailable; the stream is ordered after
+  // it none the less), or as CudaStatus and nothing is ordered.
   absl::Status OrderAfter(cudaStream_t stream, const CudaCopy& copy);
   // The host waits for the copy. Unavailable if it has failed.
   absl::Status Wait(const CudaCopy& copy);
@@ -98,8 +98,8 @@ class CudaLanes {
   void Poll();
   static constexpr int kPollAt = 32;
 
-  // Given back, but touched by copies that were not seen to have ended. What a
-  // failed copy touched stays here: it may be written to yet.
+  // Bytes given back, but touched by copies that were not seen to have ended.
+  // Extents of failed copies stay here: they may still be written.
   Bytes kept_back() const;
 
   // Bytes per second as measured by the device, without and with copies the
@@ -134,7 +134,7 @@ class CudaLanes {
   absl::Status Copy(const Request& request, const CudaEvent& done);
   absl::Status CopyParts(const Request& request);
   bool IsIdle() const;
-  bool Retire(Lane* lane);  // whether one has ended
+  bool Retire(Lane* lane);  // true if a copy has ended
   void NoteDone(const Lane& lane) const;
   bool IsTouched(Extent extent) const;
   void ReleaseKept();

@@ -129,8 +129,7 @@ double CudaMeter::SharedWithOther(CopyWay way, Interval interval) {
   Lane& other = LaneOf(Other(way));
   for (const Interval& past : other.recent) add(past.begin, past.end);
   for (Span& span : other.spans) {
-    // What has not begun by now began after the interval, and so did what is
-    // behind it.
+    // This span, and those behind it, began after the interval.
     if (!Look(span) || !span.began) break;
     add(*span.began,
         span.ended.value_or(std::numeric_limits<double>::infinity()));

@@ -1,10 +1,10 @@
-// How fast a device copies out and back, alone and with both directions at
+// Measures a device's copies out and back, alone and with both directions at
 // work.
 //
 // Timing events around a copy are looked at later, when they have happened, so
 // measuring never waits. A copy counts as contended where a copy the other way
 // ran during nearly all of its time, as alone where during nearly none of it,
-// and otherwise not at all. Who wants to draw them is told of each.
+// and otherwise not at all. An observer receives the times of each copy.
 //
 // Thread-safe, and no lock is held while CUDA is called.
 #ifndef EBBTIDE_ALLOCATOR_CUDA_METER_H_
@@ -33,7 +33,7 @@ constexpr CopyWay Other(CopyWay way) {
   return way == CopyWay::kOut ? CopyWay::kBack : CopyWay::kOut;
 }
 
-// What a caller calls a copy, in numbers of its own.
+// A caller's name for a copy, in its own numbers.
 struct CopyLabel {
   int name = -1;
   int64_t value = -1;
@@ -48,8 +48,8 @@ struct TimedCopy {
   int64_t end = 0;
 };
 
-// Who is told of copies, each way in the order in which they ran, by whichever
-// thread polls. `clock` is of the device, and may be shared.
+// Receives copies, each way in the order in which they ran, on whichever thread
+// polls. `clock` is of the device, and may be shared.
 struct CopyObserver {
   std::shared_ptr<CudaClock> clock;
   std::function<void(const TimedCopy&)> on_copy;

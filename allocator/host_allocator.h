@@ -3,9 +3,9 @@
 // kept by asking for evictions.
 //
 // A large block counts as the whole pages it takes, a small one as what malloc
-// gave. What is live and what is retained for reuse stay within the budget
-// together, and large blocks within an eighth more than their recent peak: a
-// job that needs little of its budget keeps little.
+// gave. Live and retained bytes together stay within the budget, and large
+// blocks within an eighth more than their recent peak: a job that needs little
+// of its budget keeps little.
 //
 // When a request does not fit, the pressure handler is called, again and again
 // until it fits or the handler has nothing left. A request that still does not
@@ -30,7 +30,7 @@ namespace ebbtide {
 class HostAllocator {
  public:
   static constexpr size_t kLarge = 64 << 10;
-  static constexpr size_t kAlignment = 64;  // of small blocks; pages of large
+  static constexpr size_t kAlignment = 64;  // for small blocks; pages for large
   // Requests for large blocks after which a peak begins to be forgotten: those
   // of a step of any but the longest.
   static constexpr int64_t kWindow = 1 << 14;

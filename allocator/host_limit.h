@@ -1,5 +1,5 @@
-// How much host memory may be pinned. Pinned pages can neither be swapped nor
-// reclaimed, so what is taken here is taken from everything else that runs.
+// The limit on pinned host memory. Pinned pages can neither be swapped nor
+// reclaimed, so everything else that runs has less.
 #ifndef EBBTIDE_ALLOCATOR_HOST_LIMIT_H_
 #define EBBTIDE_ALLOCATOR_HOST_LIMIT_H_
 
@@ -17,7 +17,8 @@ struct HostSystem {
   static const HostSystem& Real();
 };
 
-// What can be pinned, and what sets that limit, in words ("the cgroup", ...).
+// Bytes that can be pinned, and the name of what limits them ("the cgroup",
+// ...).
 struct HostLimit {
   Bytes bytes{};
   std::string maker;
@@ -26,7 +27,7 @@ struct HostLimit {
 // The least of: what was `asked` for (EBBTIDE_HOST_BUDGET); and what every
 // memory cgroup around the process leaves, and what is available in RAM, both
 // less an eighth that stays for the program's own growth (page cache that can
-// go counts as left). What cannot be read sets no limit, except that without
+// go counts as left). An unreadable value sets no limit, except that without
 // /proc/meminfo only what was asked for is granted, or nothing. RLIMIT_MEMLOCK
 // does not count: NVIDIA's driver for Linux pins pages without charging them to
 // it, and it is usually 8 MiB.

@@ -1,4 +1,4 @@
-// What is alive on the device tier, to the byte, against the budget.
+// The bytes alive on the device tier, exactly, against the budget.
 //
 // Small blocks are counted (Take, Give) and nothing else is known of them: they
 // are kOther. Large blocks are entered by address and have a kind, which may
@@ -56,7 +56,7 @@ class Ledger {
     Take(bytes, kind);
     Enter(block, bytes, kind);
   }
-  // What Enter noted, taken out; the bytes stay counted until Give. Zero bytes
+  // An entry taken out by Leave; its bytes stay counted until Give. Zero bytes
   // if the block is not entered.
   struct Entry {
     Bytes bytes{};
@@ -65,7 +65,7 @@ class Ledger {
     int64_t number = -1;     // the observer's
   };
   Entry Leave(const void* block);
-  // Gives back the bytes of what Leave has taken out, and tells the observer.
+  // Gives back the bytes of what Leave has taken out, and calls the observer.
   void Give(const Entry& entry);
   // Takes a block out and gives its bytes back; 0 if it is not entered.
   Bytes OnFree(const void* block);
@@ -93,22 +93,22 @@ class Ledger {
   void ResetPeak();
 
   // A window is a shorter stretch inside a step, such as one op. `Other` leaves
-  // out what plans move about: live - kSaved - kScratch. What becomes one of
-  // these inside the window counts as other until it ends, freed or not: an op
-  // saves its inputs before its kernel has taken its peak.
+  // out what plans move about: live - kSaved - kScratch. Blocks that become one
+  // of these inside the window count as other until it ends, freed or not: an
+  // op saves its inputs before its kernel has taken its peak.
   void BeginWindow();
   Bytes WindowPeakOther() const { return Bytes{window_peak_other_.load()}; }
 
-  // Who is told of large blocks, on the thread that made the change, with the
-  // live bytes then. It must not call the ledger.
+  // Called with large blocks, on the thread that made the change, with the live
+  // bytes then. It must not call the ledger.
   struct Observer {
-    // Returns a number >= 0 for the block, or -1: not to be told of it again.
+    // Returns a number >= 0 for the block, or -1: makes no more calls for it.
     int64_t (*on_enter)(const void* block, Bytes bytes, Kind kind, Bytes live);
     void (*on_retag)(int64_t number, Kind kind, Bytes live);
     void (*on_give)(int64_t number, Bytes bytes, Bytes live);
   };
-  // It must live for ever, and is told at once of what is entered already.
-  // nullptr: nobody, and no lock is taken.
+  // It must live for ever, and is called at once for entered blocks. nullptr:
+  // none, and no lock is taken.
   void SetObserver(const Observer* observer);
   // The observer's number of an entered block, or -1.
   int64_t NumberOf(const void* block) const { return EntryOf(block).number; }
@@ -122,11 +122,11 @@ class Ledger {
   void Compare(int64_t live);
   void CountKind(Kind kind, int64_t change);
 
-  // What every allocation touches, on one cache line.
+  // Members that every allocation touches, on one cache line.
   alignas(64) std::atomic<int64_t> live_ = 0;
   std::atomic<int64_t> budget_ = Count(kNoBudget);
   std::atomic<int64_t> left_out_ = 0;  // kSaved + kScratch
-  std::atomic<int64_t> joined_ = 0;    // what became so in this window
+  std::atomic<int64_t> joined_ = 0;    // bytes that became so in this window
   std::atomic<int64_t> window_peak_other_ = 0;
   // step <= run: a step's peak that is not exceeded settles both.
   std::atomic<int64_t> step_peak_ = 0;

@@ -139,8 +139,8 @@ absl::Status PinnedSlab::Core::Ensure(size_t index) {
   return made;
 }
 
-// Of a chunk in work, which it is no longer afterwards. An error leaves the
-// chunk absent.
+// Makes a chunk that is in work, which it is no longer afterwards. An error
+// leaves the chunk absent.
 absl::Status PinnedSlab::Core::Make(size_t index, bool may_stay_pageable) {
   char* const address = Address(index);
   const size_t size = Count(Size(index));
@@ -221,7 +221,7 @@ void PinnedSlab::Core::Loop() {
     lock.unlock();
     const bool made = Make(index, /*may_stay_pageable=*/false).ok();
     lock.lock();
-    // Who needs the memory will try again, and be told.
+    // A request for the memory will retry and report it.
     may_go_ahead = made;
   }
   running = false;

@@ -5,8 +5,7 @@
 // The addresses for all of it are reserved at once; memory is committed and
 // registered with the driver in chunks, those ahead of need by a thread. Chunks
 // are kept until the end. Memory is not inherited by children of fork: a
-// child's copy-on-write would otherwise take pages away from under a running
-// copy.
+// child's copy-on-write would otherwise remove pages from under a running copy.
 //
 // Thread-safe; no lock is held while the system or the driver works. In a child
 // of fork nothing but the destructor may be called.
@@ -42,7 +41,7 @@ struct SlabSystem {
 
 struct SlabOptions {
   Bytes limit{};   // see PinnedLimit
-  int device = 0;  // whose context registers the memory, for all devices
+  int device = 0;  // device whose context registers the memory, for all devices
   std::optional<int> node;  // see HostNodeOf
   // Registered beyond the furthest use so far, before anybody asks.
   Bytes ahead{256 << 20};
@@ -56,7 +55,7 @@ struct SlabStats {
   Bytes pinned{};        // registered
   Bytes pageable{};      // committed, but registration was refused
   Bytes used{};          // in extents
-  int64_t refusals = 0;  // of the driver; chunks tried again count again
+  int64_t refusals = 0;  // refusals of the driver; retried chunks count again
 };
 
 class PinnedSlab {
@@ -70,8 +69,8 @@ class PinnedSlab {
   static absl::StatusOr<std::unique_ptr<PinnedSlab>> Open(
       const CudaApi* api, const SlabOptions& options,
       const SlabSystem& system = SlabSystem::Real());
-  // No copy may be running. What the driver will not unregister stays mapped:
-  // it would take the next owner of the addresses for registered.
+  // No copy may be running. A piece that the driver cannot unregister stays
+  // mapped: the next owner of the addresses would seem registered.
   ~PinnedSlab();
   PinnedSlab(const PinnedSlab&) = delete;
   PinnedSlab& operator=(const PinnedSlab&) = delete;

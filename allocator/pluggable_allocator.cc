@@ -17,7 +17,7 @@ namespace ebbtide {
 namespace {
 
 constexpr int kMaxDevices = 128;  // PyTorch has 120 at most
-// What the device itself rounds up to.
+// Granularity of the device's allocations.
 constexpr int64_t kRounding = 512;
 
 struct DeviceState {

@@ -1,9 +1,9 @@
 // The functions that PyTorch's CUDAPluggableAllocator takes, for versions of
 // torch that ebbtide's allocator (torch_cuda_allocator.h) was not built for. It
-// knows no torch and keeps books and the budgets of EBBTIDE_BUDGET only:
-// nothing is evicted and nothing cached, each block is one of the CUDA runtime
-// that torch has loaded. Freeing waits for the device, so that no stream still
-// uses the block.
+// uses no torch and keeps books and the budgets of EBBTIDE_BUDGET only: nothing
+// is evicted and nothing cached, each block is one of the CUDA runtime that
+// torch has loaded. Freeing waits for the device, so that no stream still uses
+// the block.
 //
 // Thread-safe.
 #ifndef EBBTIDE_ALLOCATOR_PLUGGABLE_ALLOCATOR_H_

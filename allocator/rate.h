@@ -1,4 +1,4 @@
-// How fast a lane copies, as seen lately.
+// Recent speed of a copy lane.
 #ifndef EBBTIDE_ALLOCATOR_RATE_H_
 #define EBBTIDE_ALLOCATOR_RATE_H_
 
@@ -10,7 +10,7 @@
 namespace ebbtide {
 
 // All bytes by all seconds of the last copies but the slowest two: one that a
-// stopped process, or another one's disk cache, has held up tells nothing of
+// stopped process, or another one's disk cache, has delayed says nothing about
 // the next. Added to by one thread at a time, read by any.
 class Rate {
  public:

@@ -25,8 +25,8 @@ struct Cache {
   std::array<Size, kLargestKept / kAlignment + 1> sizes;
 };
 
-// Of this thread. A pointer, because little room is left for the thread-local
-// data of libraries that are opened late.
+// The cache of this thread. A pointer, because little room is left for the
+// thread-local data of libraries that are opened late.
 [[gnu::tls_model("initial-exec")]] thread_local Cache* cache = nullptr;
 // Its cache is gone, or there was no memory for one.
 [[gnu::tls_model("initial-exec")]] thread_local bool without = false;

@@ -1,11 +1,11 @@
-// Small blocks, 64-byte aligned. What a thread frees it keeps for its own next
-// requests, up to a bound: most tensors of a step are small and short-lived,
-// and an aligned block of the C library takes longer to find and to give back
-// than many an op on it.
+// Small blocks, 64-byte aligned. A thread keeps the blocks that it frees for
+// its own next requests, up to a bound: most tensors of a step are small and
+// short-lived, and an aligned block of the C library takes longer to find and
+// to give back than many an op on it.
 //
 // Blocks come from posix_memalign one by one and may be freed on any thread. A
-// thread that ends frees what it keeps. What is kept is not in use: no ledger
-// counts it.
+// thread that ends frees what it keeps. Kept blocks are not in use: no ledger
+// counts them.
 #ifndef EBBTIDE_ALLOCATOR_SMALL_BLOCKS_H_
 #define EBBTIDE_ALLOCATOR_SMALL_BLOCKS_H_
 
@@ -15,7 +15,7 @@ namespace ebbtide {
 
 // Larger ones go straight to the C library.
 inline constexpr size_t kLargestKept = 4096;
-// Of each size a thread keeps so many bytes, in all 1 MiB at most.
+// Bytes of each size that a thread keeps, in all 1 MiB at most.
 inline constexpr size_t kMostKept = 16 << 10;
 
 // At least `size` bytes, which is above 0; nullptr if the system has none.

@@ -68,8 +68,8 @@ absl::Status DirectoryError(int error, const std::string& directory,
       error, absl::StrCat("offload directory ", directory, ": ", what));
 }
 
-// A file without a name, or -1. The name it has for a moment, where the file
-// system knows no O_TMPFILE, is never an existing file or link.
+// A file without a name, or -1. The name that it has for a moment, if the file
+// system has no O_TMPFILE, is never an existing file or link.
 int OpenUnnamed(int directory) {
   const int flags = O_RDWR | O_CLOEXEC;
   int file = openat(directory, ".", O_TMPFILE | O_EXCL | flags, 0600);
@@ -160,7 +160,7 @@ SpillFile::SpillFile(int file, std::string directory, std::string file_system,
 
 SpillFile::~SpillFile() { close(file_); }
 
-// Whether O_DIRECT works, and at page alignment, shows only when it is used.
+// Use alone shows if O_DIRECT works, and at page alignment.
 void SpillFile::ProbeDirect() {
   const Pages page = AllocatePages(kPageSize);
   const int flags = fcntl(file_, F_GETFL);

@@ -2,8 +2,8 @@
 // was evicted from RAM, divided into extents.
 //
 // Where the file system takes O_DIRECT, whole pages go straight between blocks
-// and the disk. Elsewhere the data passes through the page cache, which is told
-// to let it go after every transfer: a cgroup is charged for it.
+// and the disk. Elsewhere the data passes through the page cache, which drops
+// it after every transfer: a cgroup is charged for it.
 //
 // Thread-safe. Write and Read may run at once on different extents; they block
 // for the disk. In a child of fork() only Read may be used.

@@ -40,7 +40,7 @@ bool (*is_request_own)() = nullptr;
 
 void NoteFree(void* block) {
   if (observe_free != nullptr) observe_free(block);
-  // What torch.profiler's profile_memory reads; it looks at its own switch.
+  // For torch.profiler's profile_memory, which has its own switch.
   c10::profiledCPUMemoryReporter().Delete(block);
 }
 

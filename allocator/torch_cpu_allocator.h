@@ -33,7 +33,7 @@ std::string CpuOutOfMemoryText(Bytes request);
 // Uninitialised bytes from it, resizable as those of new tensors are.
 c10::Storage NewStorage(size_t bytes);
 
-// Whether freeing the storage gives its bytes back to our allocator.
+// True if freeing the storage gives its bytes back to our allocator.
 bool IsFromOurAllocator(const c10::Storage& storage);
 
 }  // namespace ebbtide

@@ -37,7 +37,7 @@ thread_local bool in_handler = false;
 // Set before ours is in place, and never changed.
 CudaAllocator::Policy policy;
 
-// What the handler does may allocate, and must not ask for itself again.
+// The handler may allocate, and must not be called from within itself.
 bool Relieve(DeviceIndex device, Bytes needed, bool is_locked) {
   if (policy.relieve == nullptr || in_handler) return false;
   in_handler = true;
@@ -166,7 +166,7 @@ class BudgetedCudaAllocator final : public ArenaCudaAllocator {
     native.release_context();
   }
 
-  // The program is told what it has set, and its mistakes by the native one.
+  // The program's own value; its mistakes are reported by the native one.
   double getMemoryFraction(DeviceIndex device) override {
     inner().getMemoryFraction(device);
     return CudaBudgets()[device].user_fraction;
@@ -262,7 +262,7 @@ class OnMiss final : public c10::FreeMemoryCallback {
   }
 };
 
-// What a block has that nobody has asked to observe.
+// Deleter of a block that is not observed.
 c10::DeleterFnPtr DeleterOf(const void* block) {
   return ours.load()->Owns(block) ? &ArenaCudaAllocator::Delete
                                   : ours.load()->raw_deleter();

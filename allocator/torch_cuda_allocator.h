@@ -3,7 +3,7 @@
 //
 // The native allocator keeps raw blocks, private pools, history and statistics;
 // tensors lie in an arena of pages below a budget
-// (allocator/torch_cuda_arena.h). What stands in its place
+// (allocator/torch_cuda_arena.h). ebbtide's allocator, in front of it,
 //  - keeps books of what is alive, by kind, from traces;
 //  - holds the bytes reserved from a device, pages and segments of the native
 //    allocator, to a budget. Free pages go first, wherever memory is short;
@@ -13,7 +13,7 @@
 //    text.
 //
 // A device that cannot map memory has the native allocator alone, whose
-// segments go back whole only: more is evicted there. Of the backend
+// segments go back whole only: more is evicted there. For the backend
 // cudaMallocAsync only statistics are seen: there are no books, and the
 // pressure handler is asked as its live bytes say.
 //
@@ -43,14 +43,14 @@ class CudaAllocator {
   using PressureHandler = bool (*)(c10::DeviceIndex device, Bytes needed,
                                    bool is_locked);
 
-  // What a device has when it is first used.
+  // Memory of a device when it is first used.
   struct Room {
     Bytes total{};
-    Bytes free{};      // of everybody's
+    Bytes free{};      // free for all processes
     Bytes reserved{};  // by this process's allocator
   };
 
-  // Who decides what is carried out here. Each may be nullptr; none may throw.
+  // Decides what is carried out here. Each may be nullptr; none may throw.
   struct Policy {
     PressureHandler relieve = nullptr;
     // The budget of a device, or kNoBudget. Asked once, before the first
@@ -62,7 +62,7 @@ class CudaAllocator {
     // The device has a budget, and no arena for that reason.
     void (*on_no_arena)(c10::DeviceIndex device,
                         const absl::Status& why) = nullptr;
-    // The op that this thread is in, for reports; "": nobody knows.
+    // The op that this thread is in, for reports; "": unknown.
     std::string (*name_op)() = nullptr;
   };
 
@@ -76,10 +76,10 @@ class CudaAllocator {
   static DeviceArena* ArenaOf(c10::DeviceIndex device);
   static DeviceArena* ArenaOf(const void* block);
 
-  // Whether ours is still the one that PyTorch asks.
+  // True if PyTorch still asks our allocator.
   static bool IsInPlace();
 
-  // Whether the books are kept; false for cudaMallocAsync.
+  // True if the books are kept; false for cudaMallocAsync.
   static bool SeesBlocks();
 
   // Devices that a request was made on, in order.
@@ -98,7 +98,7 @@ class CudaAllocator {
   // needs nothing to be evicted.
   static bool FindsRoom(c10::DeviceIndex device, Bytes size);
 
-  // Whether the native allocator gets the block back when `data` is destroyed.
+  // True if the native allocator gets the block back when `data` is destroyed.
   static bool IsNative(const c10::DataPtr& data);
   // Frees do not come by here. From now on, `observer` is called with the block
   // before it is freed, if it is native. The observer is set once, before.

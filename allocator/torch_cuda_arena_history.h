@@ -23,7 +23,7 @@ class ArenaHistory {
   using TraceEntry = c10::CachingDeviceAllocator::TraceEntry;
   using Context = std::shared_ptr<c10::GatheredContext>;
 
-  // What was given to recordHistory.
+  // The arguments of recordHistory.
   struct Settings {
     bool is_enabled = false;
     c10::CachingDeviceAllocator::CreateContextFn recorder = nullptr;

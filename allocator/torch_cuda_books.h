@@ -1,5 +1,5 @@
-// The books of the CUDA devices (allocator/device_books.h), kept from what
-// PyTorch's native caching allocator tells.
+// The books of the CUDA devices (allocator/device_books.h), kept from the trace
+// of PyTorch's native caching allocator.
 #ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_BOOKS_H_
 #define EBBTIDE_ALLOCATOR_TORCH_CUDA_BOOKS_H_
 
@@ -16,11 +16,11 @@ namespace ebbtide {
 
 inline constexpr int kMaxCudaDevices = C10_COMPILE_TIME_MAX_GPUS;
 
-// What the native allocator makes of a request.
+// Size of the block that the native allocator gives a request.
 Bytes RoundUp(size_t size);
 // Which of its two kinds of segments the request is served from.
 bool IsSmall(size_t size);
-// What it reserves for the request where nothing cached fits.
+// Size of the segment that it reserves for the request if nothing cached fits.
 Bytes SegmentFor(size_t size);
 
 DeviceBooks& BooksOf(c10::DeviceIndex device);
@@ -31,7 +31,7 @@ void Note(c10::DeviceIndex device,
           c10::CachingDeviceAllocator::TraceEntry::Action action,
           const void* address, size_t size, c10::MempoolId_t pool = {0, 0});
 
-// What was there before the trace was attached.
+// Books a segment from before the trace was attached.
 void NoteBefore(const c10::CachingDeviceAllocator::SegmentInfo& segment);
 
 }  // namespace ebbtide

@@ -1,5 +1,4 @@
-// What PyTorch's CUDA allocator may take of each device, and how much of that
-// it has been told.
+// Limits of PyTorch's CUDA allocator on each device, as it has been given them.
 //
 // Thread-safe.
 #ifndef EBBTIDE_ALLOCATOR_TORCH_CUDA_BUDGET_H_
@@ -53,8 +52,7 @@ void SetCudaBudget(c10::DeviceIndex device, Bytes budget);
 void CarryOutBudget(c10::DeviceIndex device,
                     const CudaAllocator::Policy& policy,
                     ArenaCudaAllocator* allocator);
-// Tells the native allocator what it may reserve: what the arena has is not
-// its.
+// Limits the native allocator to what the arena leaves.
 void SetNativeFraction(c10::DeviceIndex device, ArenaCudaAllocator* allocator);
 // Gives empty segments of the native allocator back, of a device with an arena.
 // False where there are none: it is asked only if something of it has been

@@ -1,5 +1,5 @@
-// A CUDA allocator that hands every call to another one. What wants to change
-// some of them derives from it.
+// A CUDA allocator that hands every call to another one. Classes that change
+// some calls derive from it.
 //
 // Every virtual of the installed torch's allocator is here: the build asks
 // cmake/check_overrides.py, because one that is forgotten would silently get

@@ -31,7 +31,7 @@ absl::Status Guarded(absl::AnyInvocable<absl::Status()>& copy) {
 
 namespace internal {
 
-// What the lane, its thread and its transfers share.
+// State shared by the lane, its thread and its transfers.
 struct LaneCore {
   LaneCore(std::string name, Bytes limit)
       : name(std::move(name)), limit(limit) {}

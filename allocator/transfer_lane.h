@@ -35,9 +35,9 @@ class Transfer {
   State state() const { return state_.load(std::memory_order_acquire); }
   Bytes bytes() const { return bytes_; }
 
-  // Blocks until the callback has returned. What the copy returned; Cancelled
-  // if it was withdrawn; FailedPrecondition in a child of fork if it had not
-  // ended by then.
+  // Blocks until the callback has returned. Returns the copy's result;
+  // Cancelled if it was withdrawn; FailedPrecondition in a child of fork if it
+  // had not ended by then.
   absl::Status Wait();
 
   // Withdraws it if it is still queued: true, and neither copy nor callback
@@ -75,9 +75,9 @@ class TransferLane {
   // Blocks while too many bytes are in flight. `copy` runs on the lane's
   // thread, then `callback` with its result, no lock held; both are destroyed
   // there (or by Cancel), so they must not own what another thread has to
-  // release. What they throw becomes Internal. `callback` may be empty.
-  // Errors: ResourceExhausted if no thread can be had, FailedPrecondition in a
-  // child of fork; nothing is queued then.
+  // release. Exceptions become Internal. `callback` may be empty. Errors:
+  // ResourceExhausted if no thread can be had, FailedPrecondition in a child of
+  // fork; nothing is queued then.
   absl::StatusOr<std::shared_ptr<Transfer>> Submit(
       Bytes bytes, absl::AnyInvocable<absl::Status()> copy,
       absl::AnyInvocable<void(const absl::Status&)> callback = {});
@@ -89,7 +89,7 @@ class TransferLane {
   // lane. 0 until there was one.
   double Bandwidth() const;
   double ContendedBandwidth() const;
-  // Of all of them, as they came.
+  // Bandwidth of all of them, as they came.
   double RecentBandwidth() const;
 
   // Makes two lanes each other's "other lane"; before the first Submit.

@@ -1,5 +1,7 @@
 // ebbtide's set-up of CUDA: it installs the allocator of
 // allocator/torch_cuda_allocator.h and gives each device its budget.
+// libebbtide_cuda.so has it (cuda_start.cc); libebbtide.so, for a torch without
+// CUDA, prints a line if a CUDA device was given a budget (without_cuda.cc).
 #ifndef EBBTIDE_HOOKS_CUDA_START_H_
 #define EBBTIDE_HOOKS_CUDA_START_H_
 

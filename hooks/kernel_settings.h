@@ -22,7 +22,8 @@ struct KernelSettings {
   // Rounding, flush-to-zero and denormals-are-zero of this thread.
   uint32_t float_mode = 0;
   // Precision to which oneDNN, or cuBLAS and cuDNN, may round float32 in
-  // convolutions, recurrent nets and products.
+  // convolutions, recurrent nets and products. kUnread for ops that do none of
+  // these: any precision will do.
   static constexpr int8_t kUnread = -1;
   std::array<int8_t, 3> precision = {kUnread, kUnread, kUnread};
   at::ScalarType default_type = at::ScalarType::Float;

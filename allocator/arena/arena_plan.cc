@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-// Which slot was asked for last, by address.
+// The slot last asked for at each address.
 class LastAsked {
  public:
   // Slot `slot` takes [begin, end). Calls back with each slot that was last at

@@ -1,4 +1,4 @@
-// Where each request of a step is to lie, and what has to be over before.
+// The plan of a step: the address of each request and its predecessors.
 //
 // A step is a list of requests in the order in which they come. Each request
 // has a *slot*: the addresses that the plan gave it. Slots may share addresses
@@ -26,7 +26,7 @@ inline constexpr int64_t kUnplaced = -1;
 struct PlannedRequest {
   Bytes size{};        // as asked for, positive
   int stream = 0;      // number of the one it is asked for on
-  int64_t offset = 0;  // of its slot, in whole kArenaGrain, or kUnplaced
+  int64_t offset = 0;  // offset of its slot, in whole kArenaGrain, or kUnplaced
   // As many as a scattered slot fills, ascending; its offset is not read.
   std::vector<int64_t> pages = {};
 };
@@ -81,7 +81,7 @@ class ArenaPlan {
   int64_t page_ = kArenaGrain;
   std::vector<Slot> slots_;
   std::vector<int> preceding_;
-  std::vector<int64_t> pages_;  // of scattered slots
+  std::vector<int64_t> pages_;  // pages of scattered slots
   Bytes height_{};
   Bytes addresses_{};
 };

@@ -35,7 +35,7 @@ StreamUses UsesSoFar(StreamOrder* order);
 struct FreeExtent {
   int64_t end = 0;
   bool is_mapped = false;
-  StreamUses uses;  // of mapped ones
+  StreamUses uses;  // uses of mapped ones
 
   // Work of the stream may use it with no further order.
   bool IsFor(int stream) const {
@@ -75,7 +75,7 @@ class FreeExtents {
   const Map& all() const { return extents_; }
 
  private:
-  friend class ArenaCheck;  // of the tests
+  friend class ArenaCheck;  // for the tests
   // Sizes are of one class from a quarter of a power of two to the next.
   static constexpr int kClasses = 4 * 48;
   // Extents of one class, by where they begin, with their sizes: a few.

@@ -75,7 +75,7 @@ class FreeMemory {
   }
 
  private:
-  friend class ArenaCheck;  // of the tests
+  friend class ArenaCheck;  // for the tests
   FreeExtents& At(int64_t offset);
   void TakeRun(PageRange run);
 
@@ -84,7 +84,7 @@ class FreeMemory {
   PageMap pages_;
   PageAges ages_;  // not of a plan's pages while all of them are mapped
   std::array<FreeExtents, kZones> zones_;
-  std::array<int64_t, kZones> begins_{};  // of the zones
+  std::array<int64_t, kZones> begins_{};  // begins of the zones
   std::vector<int64_t> left_;  // pages that still have other addresses
 };
 

@@ -71,7 +71,7 @@ class PageAges {
   static void NoteOver(int64_t number, Stream* stream);
 
   StreamOrder& order_;
-  int64_t number_ = 0;  // of the last free
+  int64_t number_ = 0;  // number of the last free
   int64_t all_over_ = 0;
   int64_t last_wait_ = -1;     // number at the last WaitFor; -1: there was none
   std::vector<Stamp> stamps_;  // by page

@@ -59,13 +59,13 @@ class PageArena {
  public:
   struct Facts {
     Bytes mapped{};   // pages, of the plan and others
-    Bytes room{};     // of pages that may be mapped besides
-    Bytes free{};     // of pages at which no block lies, without the plan's
+    Bytes room{};     // bytes of pages that may still be mapped
+    Bytes free{};     // bytes of unused pages, without the plan's
     Bytes planned{};  // pages of the plan's addresses
     Bytes alive{};    // blocks, served by demand or planned
     Bytes planned_alive{};
     int64_t moves = 0;      // pages that were unmapped
-    ArenaCounts counts;     // of all plans so far
+    ArenaCounts counts;     // sums over all plans so far
     int64_t elsewhere = 0;  // requests that they had no place for
     int64_t elsewhere_bytes = 0;
   };
@@ -87,8 +87,8 @@ class PageArena {
   enum class By { kForward, kBackward, kOutside };
 
   // A block of at least `size` bytes (positive) for work on the stream; nullptr
-  // where there are not enough pages for it. The request may be made again when
-  // memory has been freed. `verdict` is the plan's.
+  // where there are not enough pages for it. The caller may retry once memory
+  // has been freed. `verdict` is the plan's.
   void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr,
                  By by = By::kForward);
   // Allocates by demand, without a look at the plan, also among blocks of other
@@ -136,7 +136,7 @@ class PageArena {
   void WithMapped(absl::FunctionRef<void(std::vector<Range>)> visit) const;
 
  private:
-  friend class ArenaCheck;  // of the tests
+  friend class ArenaCheck;  // for the tests
   using Zone = FreeMemory::Zone;
 
   struct Live {
@@ -181,7 +181,7 @@ class PageArena {
   int64_t alive_ = 0;                            // bytes of those
   absl::flat_hash_map<int64_t, Joined> joined_;  // those of them that are
   std::unique_ptr<PlanPages> plan_;
-  ArenaCounts ended_;  // of plans that have ended
+  ArenaCounts ended_;  // sums over plans that have ended
   int64_t elsewhere_ = 0;
   int64_t elsewhere_bytes_ = 0;
 };

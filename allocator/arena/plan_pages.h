@@ -1,6 +1,6 @@
 // `PlanPages` are the addresses of a plan that a page arena serves, and the
 // pages there. A page is mapped when one of its slots is first asked for, and
-// taken away where none of the plan's blocks lies when memory is short. Slots
+// unmapped if none of the plan's blocks lies there when memory is short. Slots
 // that are scattered have pages that are mapped at two addresses.
 //
 // A part of the page arena (allocator/arena/page_arena.h), which locks.
@@ -51,7 +51,7 @@ class PlanPages {
   std::vector<Block> End();
 
  private:
-  friend class ArenaCheck;  // of the tests
+  friend class ArenaCheck;  // for the tests
   PlanPages(ArenaPlan plan, PageRange at, FreeMemory* free, StreamOrder* order);
 
   bool Back(const ArenaPlan::Slot& slot);
@@ -65,7 +65,7 @@ class PlanPages {
   FreeMemory& free_;
   StreamOrder& order_;
   const PageRange memory_;
-  const PageRange aliases_;  // of its scattered slots, behind its memory
+  const PageRange aliases_;  // memory of its scattered slots, behind its own
   int64_t missing_;          // pages of its memory that are not mapped
   const ArenaPlan::Slot* backed_ = nullptr;  // for which pages are mapped now
   PlannedArena blocks_;

@@ -34,7 +34,7 @@
 
 namespace ebbtide {
 
-// What became of a request.
+// The outcome of a request.
 struct ArenaVerdict {
   enum class What {
     kPlanned,     // it has its slot
@@ -51,8 +51,8 @@ struct ArenaCounts {
   int64_t planned = 0;  // requests served from their slots
   int64_t planned_bytes = 0;
   int64_t unexpected = 0;  // others that are not among the next of the plan
-  int64_t occupied = 0;    // whose slot is kOccupied
-  int64_t skipped = 0;     // of the plan, that did not come
+  int64_t occupied = 0;    // requests whose slot is kOccupied
+  int64_t skipped = 0;     // requests of the plan that did not come
 
   int64_t mismatches() const { return unexpected + occupied + skipped; }
   ArenaCounts& operator+=(const ArenaCounts& other);
@@ -80,7 +80,7 @@ class PlannedArena {
   void* Allocate(Bytes size, int stream, ArenaVerdict* verdict = nullptr);
 
   // The request with that verdict, the last one, has found no memory elsewhere,
-  // either. It may be made again when some has been freed, maybe at its slot.
+  // either. The caller may retry once some has been freed, maybe at its slot.
   void ExpectAgain(const ArenaVerdict& verdict);
 
   // `others`: streams besides its own whose work so far uses the block. `ends`:

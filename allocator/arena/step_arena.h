@@ -45,17 +45,17 @@ class StepArena {
 
   struct Facts {
     State state = State::kRecording;
-    // Of the last layout; 0: there was none.
+    // Height of the last layout; 0: there was none.
     Bytes height{};
     Bytes bound{};  // that no layout is below
     // Bytes that the layout needs beyond the room there is; 0: it was served.
     Bytes lacking{};
-    // What the device had beside the plan when the second step began that it
-    // served: reserved bytes, and of these what was alive. Its owner's.
+    // Bytes on the device beside the plan when the second step began that it
+    // served: reserved ones, and the live part. The owner sets them.
     Bytes beside{};
     Bytes beside_alive{};
     int retreats = 0;
-    std::string reason;  // of the last retreat, or of kOff
+    std::string reason;  // reason of the last retreat, or of kOff
     PageArena::Facts pages;
     // While it served: requests that were not as planned, by the op that made
     // them, or by the one that the plan had there.
@@ -96,8 +96,8 @@ class StepArena {
   bool Free(void* block, absl::Span<const int> others,
             absl::Span<const StreamMark> ends = {});
 
-  // Steps that the plan has served, the one that goes on included. Of
-  // BeginStep's thread.
+  // Steps that the plan has served, the one that goes on included. For
+  // BeginStep's thread only.
   int64_t steps_served() const {
     return state_ == State::kServing ? steps_served_ : 0;
   }
@@ -127,18 +127,18 @@ class StepArena {
   std::atomic<State> state_ = State::kRecording;
   std::atomic<bool> is_traced_ = false;
 
-  // Of BeginStep's thread.
+  // Used by BeginStep's thread only.
   ArenaCounts judged_;  // at the begin of the step
   int bad_steps_ = 0;
   int64_t good_steps_ = 0;
   int64_t steps_served_ = 0;
-  int64_t served_plan_ = 0;  // of the job, whose steps were laid out
+  int64_t served_plan_ = 0;  // the job's plan that was laid out
 
   // Never held while the page arena is called.
   mutable std::mutex mutex_;
   StepTrace trace_;
   int in_a_row_ = 0;               // retreats
-  int layouts_ = 0;                // of a plan that is served
+  int layouts_ = 0;                // layouts of a plan that is served
   std::vector<StepRequest> step_;  // that repeats
   Facts facts_;
 };

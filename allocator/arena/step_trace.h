@@ -21,12 +21,12 @@ struct StepRequest {
   int stream = 0;  // number of the one it is asked for on
   // How many requests came while the block was alive, its own included.
   int64_t life = kLong;
-  std::string op = {};  // that made it; empty: nobody knows
+  std::string op = {};  // op that made it; empty: unknown
 
-  static constexpr int64_t kLong = int64_t{1} << 62;  // until nobody knows
+  static constexpr int64_t kLong = int64_t{1} << 62;  // no end is known
 };
 
-// Whether they are for the same sizes on the same streams.
+// True if both have the same sizes on the same streams.
 bool AskForTheSame(const std::vector<StepRequest>& a,
                    const std::vector<StepRequest>& b);
 
@@ -35,7 +35,7 @@ class StepTrace {
   void BeginStep();
   void OnAllocate(const void* block, Bytes size, int stream,
                   std::string op = "");
-  // Blocks it was not told of are ignored.
+  // Ignores blocks that OnAllocate has not recorded.
   void OnFree(const void* block);
   void Clear() { *this = StepTrace(); }
 
@@ -55,13 +55,13 @@ class StepTrace {
     int64_t number = 0;  // among the requests of all steps
   };
 
-  // Of which the last is going on.
+  // The last of them is going on.
   std::array<Step, 3> steps_;  // by number, modulo their count
   Step& At(int64_t step) { return steps_[step % steps_.size()]; }
   const Step& At(int64_t step) const { return steps_[step % steps_.size()]; }
 
   int64_t step_ = -1;  // the one that goes on; -1: none has begun
-  int64_t count_ = 0;  // of requests
+  int64_t count_ = 0;  // number of requests
   absl::flat_hash_map<const void*, Place> alive_;
 };
 

@@ -41,8 +41,8 @@ class DevicePages : public PageSystem {
   absl::Status MapAgain(char* at, absl::Span<const uint64_t> pages) override;
   absl::Status UnmapAlias(char* at, int64_t count) override;
 
-  // The peer may use what is mapped from now on. What is mapped already has to
-  // be named to Allow.
+  // The peer may use what is mapped from now on. Existing mappings have to be
+  // passed to Allow.
   void AddPeer(int device) { devices_.push_back(device); }
   // All devices may use the range.
   absl::Status Allow(char* begin, Bytes size);

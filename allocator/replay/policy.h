@@ -22,7 +22,7 @@ class ReplayPolicy {
   virtual ~ReplayPolicy() = default;
   // `size` is at least 1.
   virtual int64_t Allocate(int64_t size, int stream) = 0;
-  // Of an address that Allocate gave and nobody freed since.
+  // Frees an address that Allocate returned and that is in use.
   void Free(int64_t address);
 
   int64_t reserved() const { return reserved_; }

@@ -15,12 +15,12 @@ constexpr int64_t kMostSmall = kMiB;
 constexpr int64_t kSmallSegment = 2 * kMiB;
 constexpr int64_t kLargeSegment = 20 * kMiB;
 constexpr int64_t kLeastOwnSegment = 10 * kMiB;
-// Of addresses for each stream and pool: more than any trace asks for.
+// Addresses for each stream and pool: more than any trace asks for.
 constexpr int64_t kRange = int64_t{1} << 52;
 
 struct Pool {
   Holes free;
-  int64_t end = -1;  // of its range, with expandable segments
+  int64_t end = -1;  // end of its range, with expandable segments
 };
 
 class TorchPools : public ReplayPolicy {
