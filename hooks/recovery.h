@@ -19,7 +19,7 @@ namespace ebbtide {
 // dependents, data or spill slot. Frees bytes that nobody asks for.
 void Settle(Tape* tape, int storage);
 
-// Drops the bytes of a storage that has a recipe.
+// Drops the bytes of a storage that has a recipe. Its spill slot must be empty.
 void Drop(Tape* tape, int storage);
 
 // Callbacks of a recovery.

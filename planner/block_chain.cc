@@ -111,7 +111,7 @@ void BlockChain::AddBlock(int block, size_t most) {
   chain_.ft.push_back(Workspace(block, options));
 }
 
-// What the option takes, but for the times that all options take.
+// Costs of the option, beyond the times that all options take.
 ChainOption BlockChain::WayOf(int block, const PartOption& option) const {
   const PartFacts& facts = facts_[block];
   const int64_t in = Count(CrossingBytes(block));
@@ -145,7 +145,7 @@ bool BlockChain::HasStages(int block) const {
   return parts_[block].first_stage < parts_[block].end_stage;
 }
 
-// What is there all along while its stages run, above the base.
+// Bytes alive during all of its stages, above the base.
 int64_t BlockChain::Before(int block) const {
   return HasStages(block) ? facts_[block].base_before - base_ : 0;
 }
@@ -156,7 +156,7 @@ Bytes BlockChain::CrossingBytes(int border) const {
   return bytes;
 }
 
-// Of what crosses both borders of the block.
+// Bytes of the values that cross both borders of the block.
 int64_t BlockChain::PassingBytes(int block) const {
   int64_t bytes = 0;
   for (int v : borders_[block + 1].values) {

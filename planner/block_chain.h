@@ -35,8 +35,8 @@ class BlockChain {
 
   const Chain& chain() const { return chain_; }
   int64_t base() const { return base_; }
-  // What a plan for the chain does to the values of the graph. The plan must
-  // have passed SimulateChain.
+  // The draft in which the graph's values follow a plan for the chain. The plan
+  // must have passed SimulateChain.
   Draft DraftOf(absl::Span<const ChainAction> actions) const;
   // How many blocks are different.
   size_t menus() const { return menus_.size(); }
@@ -60,7 +60,8 @@ class BlockChain {
   std::vector<Part> parts_;  // the blocks
   std::vector<PartFacts> facts_;
   std::vector<PartMenu> menus_;
-  std::vector<std::vector<int>> drafts_;  // of blocks, by way: of their menu
+  std::vector<std::vector<int>> drafts_;  // by way in their menu: drafts of
+                                          // blocks
   int64_t base_ = 0;
   Chain chain_;
 };

@@ -8,7 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// What is there of a chain while a plan is followed.
+// Presence of a chain's values while a plan is followed.
 struct State {
   explicit State(size_t blocks)
       : x(blocks + 1, 0), way(blocks, -1), is_made(blocks, 0) {}
@@ -25,9 +25,9 @@ struct State {
     }
   }
 
-  std::vector<char> x;        // of borders
-  std::vector<int> way;       // of blocks: saved in this way; -1: not saved
-  std::vector<char> is_made;  // of blocks: saved since the last stages
+  std::vector<char> x;        // by border
+  std::vector<int> way;       // by block: saved in this way; -1: not saved
+  std::vector<char> is_made;  // by block: saved since the last stages
 };
 
 }  // namespace
@@ -40,7 +40,7 @@ class BlockChain::Writer {
         draft_(KeepAll(blocks.graph_, false)) {}
 
   void Follow(const ChainAction& action) {
-    // What is freed directly behind a backward is gone after its last stage.
+    // A value freed directly behind a backward is gone after its last stage.
     if (action.what != ChainAction::Do::kFree) WriteLast();
     state_.Take(action);
     if (action.what == ChainAction::Do::kLoss) {
@@ -82,7 +82,8 @@ class BlockChain::Writer {
     last_.reset();
   }
 
-  // What is there of the blocks before `block` stays after stages [first, end).
+  // The present values of the blocks before `block` stay after stages [first,
+  // end).
   void Write(int block, int first, int end) {
     if (first >= end) return;
     for (int j = 0; j < block; ++j) {
@@ -104,7 +105,7 @@ class BlockChain::Writer {
     if (!blocks_.graph_.pinned[v]) draft_.bits.row(v).Set(first, end, bit);
   }
 
-  // What the block saves is made at once, not when it is first needed.
+  // The block's saved values are made at once, not when they are first needed.
   void MakeEarly(int block, int stage) {
     const Graph& graph = blocks_.graph_;
     const PartFacts& facts = blocks_.facts_[block];

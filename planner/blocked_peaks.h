@@ -56,7 +56,7 @@ class BlockedPeaks {
     return block.peak;
   }
 
-  // Whether anything was added to the block since this was last asked.
+  // True if anything was added to the block since the last call.
   bool TakeChanged(int b) { return std::exchange(blocks_[b].changed, false); }
 
  private:

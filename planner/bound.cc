@@ -43,7 +43,7 @@ class OneInstant {
       if (value >= line * (1 - 1e-12)) break;
       (Fits(middle) ? few : many) = middle;
     }
-    // Beyond this price moving is cheaper than rebuilding at any price.
+    // Beyond this price offloading is cheaper than recomputing at any price.
     for (const HostRoom& h : host_) {
       if (best_.price * h.per_before <= 1) continue;
       const double price = 1 / h.per_before;
@@ -68,7 +68,7 @@ class OneInstant {
     return static_cast<double>(solution.kept - room_) <= host;
   }
 
-  // A plan with overhead a before the instant and b after it rebuilds for at
+  // A plan with overhead a before the instant and b after it recomputes for at
   // least missing - price (per_before a + per_after b), and for at most b: the
   // sum of both is least where all of it is of the kind that helps more.
   void Note(double value, double price) {

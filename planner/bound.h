@@ -1,10 +1,11 @@
-// A lower bound on the time that rebuilding and waiting for copies cost within
-// a budget: the best cut bound (planner/cut.h) over a choice of instants.
+// A lower bound on the time that recomputation and waiting for copies cost
+// within a budget: the best cut bound (planner/cut.h) over a choice of
+// instants.
 //
-// Offload is extra room (planner/host_room.h). What the cut counts is rebuilt
-// after the instant and gives the D2H lane no time: to have more moved by then,
-// a plan waits or rebuilds before the instant, on top of the cut. Private to
-// the planner.
+// Offload is extra room (planner/host_room.h). The values that the cut
+// recomputes come after the instant and give the D2H lane no time: to have more
+// offloaded by then, a plan waits or recomputes before the instant, on top of
+// the cut. Private to the planner.
 #ifndef EBBTIDE_PLANNER_BOUND_H_
 #define EBBTIDE_PLANNER_BOUND_H_
 

@@ -8,13 +8,13 @@
 namespace ebbtide {
 namespace {
 
-// Of the ascent in each node: in the same time 15 and 40 prove less on the
-// hardest network of the tests (11.47 and 11.50 to 11.60 % of a step).
+// Steps of the ascent in each node: in the same time 15 and 40 prove less on
+// the hardest network of the tests (11.47 and 11.50 to 11.60 % of a step).
 constexpr int kSteps = 25;
 constexpr int64_t kMostNodes = 50000;  // all open nodes are held in memory
 constexpr size_t kMostInstants = 6;
-// Of the trees that try a further instant: where the ascent alone finds none
-// that gives more, a few decisions often do.
+// Nodes of the trees that try a further instant: where the ascent alone finds
+// none that gives more, a few decisions often do.
 constexpr int64_t kTryNodes[] = {1, 32};
 constexpr double kGain = 1 + 1e-4;
 
@@ -125,7 +125,7 @@ class Tree {
     return true;
   }
 
-  // What a small tree from this node gives with one instant more.
+  // The bound that a small tree from this node gives with one instant more.
   Time Try(const Node& node, int instant, int64_t nodes) const {
     const std::vector<int> after = WithInstant(graph_, instants(), instant);
     if (after.empty()) return 0;

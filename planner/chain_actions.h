@@ -1,5 +1,5 @@
-// How the chain solvers write plans: first what computes, then the frees, which
-// follow from it. Private to the planner.
+// Helpers with which the chain solvers write plans: first the computing
+// actions, then the frees, which follow from them. Private to the planner.
 #ifndef EBBTIDE_PLANNER_CHAIN_ACTIONS_H_
 #define EBBTIDE_PLANNER_CHAIN_ACTIONS_H_
 
@@ -24,25 +24,25 @@ inline void EmitBackward(int stage, ChainActions* actions) {
 // Every stage saved in its own way, nothing run twice; without frees.
 ChainActions KeepAll(int stages);
 
-// Frees everything but x[0] directly after its last use before it is made
-// again, in the canonical order. `actions` has no frees yet.
+// Frees everything but x[0] after its last use before it is recomputed, in the
+// canonical order. `actions` has no frees yet.
 ChainActions AddFrees(int stages, const ChainActions& actions);
 
 // The position of the loss.
 int LossAt(const ChainActions& actions);
 
-// What an action that computes takes.
+// Costs of a computing action.
 struct ComputeCost {
   Time time = 0;
   Bytes bytes{};   // alive while it runs, nothing moved
   Bytes before{};  // alive before it runs
 };
 
-// Of `actions`, which only compute.
+// Costs of `actions`, which only compute.
 std::vector<ComputeCost> ComputeCosts(const Chain& chain,
                                       const ChainActions& actions);
 
-// Whether a forward or backward reads x[value], alone or in its saved set, as
+// True if a forward or backward reads x[value], alone or in its saved set, as
 // `item` says; a backward reads the saved set of its own stage.
 bool ReadsValue(const ChainAction& action, int value, ChainAction::Item item);
 

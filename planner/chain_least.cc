@@ -13,7 +13,7 @@ namespace {
 
 struct Least {
   int64_t size = std::numeric_limits<int64_t>::max();
-  Time time = 0;  // of the plan that its choices make
+  Time time = 0;  // time of the plan that its choices make
 
   friend bool operator==(const Least&, const Least&) = default;
   bool Better(const Least& other) const {

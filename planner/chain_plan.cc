@@ -19,7 +19,8 @@
 namespace ebbtide {
 namespace {
 
-// What rounding sizes to slots may cost, where a finer table is not too large.
+// Accepted loss from rounding sizes to slots, if a finer table is not too
+// large.
 constexpr double kMostLoss = 0.001;
 constexpr int kMostCubic = 1000;
 constexpr ChainSolver kUnpinned = {.unpinned = true};
@@ -82,8 +83,8 @@ struct Solved {
   double rounding_loss = 0;
 };
 
-// What rounding costs a plan at most: sizes rounded down have the time that no
-// plan of its kind beats.
+// An upper bound on the loss from rounding: sizes rounded down have the time
+// that no plan of its kind beats.
 double LossOf(Time time, Bytes budget, const ChainTable& down) {
   const auto bound = down.TimeAt(budget);
   if (!bound.has_value() || *bound <= 0) return 0;
@@ -143,8 +144,8 @@ absl::StatusOr<Bytes> LeastBudget(const Chain& chain, absl::string_view solver,
   return simulation->peak;
 }
 
-// Of pofo, and what rounding costs it: the time beyond what it expects of sizes
-// rounded down.
+// Plans of pofo and their loss from rounding: the time beyond the estimate for
+// sizes rounded down.
 class PofoPlans {
  public:
   PofoPlans(const Chain& chain, int threads)

@@ -68,15 +68,15 @@ struct ChainPlan {
   Time lower_bound_time = 0;  // no plan is faster
   // Least budget this solver has a plan for; pofo: up to a thousandth.
   Bytes least_budget{};
-  // What rounding sizes to slots may cost: no plan of the solver's kind is
-  // faster than time / (1 + rounding_loss). 0 where nothing was rounded. pofo:
-  // none that its search finds.
+  // Upper bound on the loss from rounding sizes to slots: no plan of the
+  // solver's kind is faster than time / (1 + rounding_loss). 0 if nothing was
+  // rounded. For pofo: none that its search finds.
   double rounding_loss = 0;
   // joint: what a search expects of the values alone, with the whole budget for
   // them; 0 for others.
   Time values_bound_time = 0;
-  // What POFO's search expects where bytes leave and come while they are
-  // copied, as its paper has it; 0 where that was not asked.
+  // Estimate of POFO's search if bytes leave and come while they are copied, as
+  // in its paper; 0 if it was not requested.
   Time continuous_time = 0;
   double plan_seconds = 0;
   std::vector<ChainAction> actions;

@@ -162,7 +162,8 @@ class ChainRows : public ChainTable {
     }
   }
 
-  // What a worker that failed takes counts as filled, or the others would wait.
+  // The block of a worker that failed counts as filled, or the others would
+  // wait.
   void GuardedFillBlock(int rows, int columns, Worker* worker) {
     if (worker->error) return;
     try {

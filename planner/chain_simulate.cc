@@ -18,7 +18,7 @@ struct State {
   Where where = Where::kAbsent;
   Time here = 0;   // when what is on the device may be read
   Time ready = 0;  // end of its last copy
-  int way = 0;     // of a saved set: the way its stage was run
+  int way = 0;     // way in which its stage was run, for a saved set
 };
 
 struct Copy {
@@ -32,7 +32,7 @@ struct Copy {
 std::vector<int> LastReaders(int stages,
                              absl::Span<const ChainAction> actions) {
   std::vector<int> readers(actions.size(), -1);
-  std::vector<int> offload(2 * stages + 2, -1);  // of x[i], xb[i]
+  std::vector<int> offload(2 * stages + 2, -1);  // by item, x[i] and xb[i]
   const auto read = [&](int item, int k) {
     if (offload[item] >= 0) readers[offload[item]] = k;
   };
@@ -116,8 +116,8 @@ class Simulator {
     clock_ = time;
   }
 
-  // Waits for x[i], alone or in its saved set. What is on the host and was not
-  // asked back has stayed on the device for this reader, too.
+  // Waits for x[i], alone or in its saved set. A value on the host that was not
+  // restored has stayed on the device for this reader, too.
   absl::Status AwaitInput(int i) {
     for (const State* state : {&x_[i], &xb_[i]}) {
       if (state->where == Where::kAbsent) continue;
@@ -278,7 +278,7 @@ class Simulator {
   const Bytes budget_;
   const int stages_;
   const std::vector<int> readers_;
-  int position_ = -1;  // of the action that runs
+  int position_ = -1;  // position of the running action
   std::vector<std::vector<ChainOption>> ways_;
   std::vector<State> x_;
   std::vector<State> xb_;

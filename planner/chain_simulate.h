@@ -1,7 +1,7 @@
-// What a chain plan costs: the event simulator for planner/chain_plan.h, with
-// the lanes and the waiting rules of planner/simulate.h. Live bytes are x[0]
-// and every x, xb and y on the device; an action adds what it makes and its
-// workspace before it frees anything.
+// The event simulator for planner/chain_plan.h: computes the time and the peak
+// of a chain plan, with the lanes and the waiting rules of planner/simulate.h.
+// Live bytes are x[0] and every x, xb and y on the device; an action adds what
+// it makes and its workspace before it frees anything.
 #ifndef EBBTIDE_PLANNER_CHAIN_SIMULATE_H_
 #define EBBTIDE_PLANNER_CHAIN_SIMULATE_H_
 

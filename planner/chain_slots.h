@@ -26,7 +26,7 @@ struct SlotWay {
 struct SlotChain {
   int stages = 0;
   int64_t unit = 1;   // bytes of a slot
-  int64_t slots = 0;  // of the largest budget, beside x[0]
+  int64_t slots = 0;  // slots of the largest budget, beside x[0]
   int64_t input = 0;  // bytes of x[0]
   Rounding rounding = Rounding::kUp;
   std::vector<int64_t> x;   // L + 2, the last is 0: what follows the loss
@@ -40,7 +40,7 @@ struct SlotChain {
 
   // Slots beside x[0] within `budget`; negative where it does not hold x[0].
   int64_t SlotsOf(Bytes budget) const;
-  // What is charged before a segment that ends with stage l begins: y[l+1], and
+  // Bytes charged before a segment that ends with stage l begins: y[l+1], and
   // the saved set of stage l in its way f - 1, if f is not 0.
   int64_t Held(int l, int f) const {
     return x[l + 1] + (f > 0 ? ways[l][f - 1].keeps : 0);
@@ -56,7 +56,7 @@ struct SlotChain {
 SlotChain CountSlots(const Chain& chain, Bytes most, int64_t limit,
                      Rounding rounding);
 
-// Whether no size of `chain` was rounded.
+// True if no size of `chain` was rounded.
 bool IsExact(const Chain& chain, const SlotChain& slots);
 
 // A budget that any plan fits into which saves each stage once.

@@ -4,7 +4,7 @@
 //
 //   rotor              persistent: a kept x stays until its backward
 //   floating           a kept x may move, or go early
-//   unpinned           a saved stage's input may be dropped and made again
+//   unpinned           a saved stage's input may be dropped and recomputed
 //   unpinned-floating  both
 //
 // Each takes any number of ways to save a stage. Time and memory, with K ways:
@@ -38,7 +38,7 @@ std::optional<ChainSolver> ParseChainSolver(absl::string_view name);
 // How much there is to do for a chain, per slot.
 struct TableWork {
   double rows = 0;   // one element each
-  double terms = 0;  // of min-plus
+  double terms = 0;  // terms of min-plus
 };
 TableWork WorkOf(const Chain& chain, ChainSolver solver);
 

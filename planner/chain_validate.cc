@@ -74,7 +74,7 @@ class Checker {
     return ways;
   }
 
-  // What running `stage` with `save` > 0 takes.
+  // Cost of running `stage` with `save` > 0.
   ChainOption Way(int stage, int save) const {
     int left = save - 1;
     for (const ChainOption& o : c_.options) {
@@ -156,7 +156,7 @@ class Checker {
     return CheckLeft(open, on_host);
   }
 
-  // What is on its way to the host, or there, stays for who reads it.
+  // An offloaded value stays for its next reader.
   void ExtendStays(int k, const std::vector<int>& on_host) {
     const ChainAction& a = actions_[k];
     if (!Computes(a)) return;
@@ -212,7 +212,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // What a forward makes is read by the next compute action.
+  // The next compute action reads the output of a forward.
   absl::Status CheckUse(int k) const {
     if (actions_[k].what != Do::kForward) return absl::OkStatus();
     int next = k + 1;

@@ -17,7 +17,8 @@ struct ChainVerdict {
   Bytes peak{};
 };
 
-// What the plan takes, or FailedPrecondition with the first rule it breaks.
+// Returns the plan's costs, or FailedPrecondition with the first rule it
+// breaks.
 absl::StatusOr<ChainVerdict> ValidateChain(
     const Chain& chain, absl::Span<const ChainAction> actions, Bytes budget);
 

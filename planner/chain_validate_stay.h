@@ -1,4 +1,4 @@
-// What the validator of chain plans follows: the stays of values on the device.
+// Stays of values on the device, as the validator of chain plans follows them.
 // Private to planner/chain_validate.cc, which shares no code with others.
 #ifndef EBBTIDE_PLANNER_CHAIN_VALIDATE_STAY_H_
 #define EBBTIDE_PLANNER_CHAIN_VALIDATE_STAY_H_

@@ -1,5 +1,5 @@
-// The check that abseil 20220623 does not have: for our own bugs only. What can
-// happen comes back as absl::Status.
+// A check that abseil 20220623 does not have: for ebbtide's own bugs only.
+// Expected failures are returned as absl::Status.
 #ifndef EBBTIDE_PLANNER_CHECK_H_
 #define EBBTIDE_PLANNER_CHECK_H_
 

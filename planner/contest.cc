@@ -9,16 +9,18 @@ namespace ebbtide {
 namespace {
 
 constexpr size_t kRemembered = 32;  // steps
-constexpr size_t kLast = 8;         // of them, those that plans compete with
+constexpr size_t kLast = 8;         // the last of them, with which plans
+                                    // compete
 constexpr int kEnough = 8;          // steps after which planning is given up
 constexpr double kFar = 1.25;       // a single step that is slower ends a trial
-constexpr double kNoise = 1.05;     // what is within it is no difference
+constexpr double kNoise = 1.05;     // differences within it are ignored
 
-constexpr size_t kNeighbours = 5;  // whose experience counts
+constexpr size_t kNeighbours = 5;  // neighbours whose times count
 constexpr size_t kFewest = 3;      // that say anything
 
 bool IsInTrial(const Contestant& plan, Time least) {
-  // What keeps its word within noise of the fastest would not replace it.
+  // A plan whose predicted time is within noise of the fastest would not
+  // replace it.
   if (plan.steps == 0) {
     return plan.expected < least && kNoise * plan.predicted < least;
   }

@@ -1,5 +1,5 @@
-// Which of several plans for the same step is followed: the simulator's word
-// first, then the clock's.
+// Chooses one of several plans for the same step: by the simulated time first,
+// then by measured times.
 //
 // A simulated time leaves out what copies cost the compute beside them (cores,
 // memory and a disk that both use; the disk's bandwidth also changes while the
@@ -29,7 +29,7 @@ class StepTimes {
   // The fastest of the last few: other programs slow some steps down, none
   // makes them faster. 0: none was added.
   Time Least() const;
-  // Of many more. 0 as above.
+  // Median of the last kRemembered times (contest.cc). 0: none was added.
   Time Median() const;
 
  private:
@@ -38,22 +38,22 @@ class StepTimes {
 };
 
 struct Contestant {
-  Time predicted = 0;  // of the whole step
+  Time predicted = 0;  // predicted time of the whole step
   int steps = 0;       // that have followed it
-  Time least = 0;      // of them
-  // Of the whole step, by what plans of its kind took elsewhere; 0: unknown.
-  // One that is not expected to be the fastest is not tried.
+  Time least = 0;      // least time of those steps
+  // Expected time of the whole step, by the times of similar plans elsewhere;
+  // 0: unknown. One that is not expected to be the fastest is not tried.
   Time expected = 0;
 };
 
 // How a prediction turned out.
 struct Experience {
   Time predicted = 0;
-  Time least = 0;  // of some steps
+  Time least = 0;  // least time of some steps
 };
 
-// What a step with a plan of `predicted` time is expected to take, by the
-// nearest predictions of such plans; 0 where there are too few.
+// Expected time of a step with a plan of `predicted` time, by the nearest
+// predictions of such plans; 0 if there are too few.
 Time ExpectedTime(Time predicted, std::vector<Experience> experiences);
 
 // The plan to follow in the next step; nullopt where there is none, or steps

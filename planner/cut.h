@@ -1,10 +1,10 @@
-// What must be kept or rebuilt at one instant, as a closure problem: every
-// value needed later is on the device (or the host) or rebuilt at least once
-// after the instant, and an op is run again only on inputs of which the same
-// holds. With a price per byte the cheapest choice is one minimum cut, and the
-// cut's value less price times room is a lower bound on the time of rebuilding,
-// for any price and any number of rebuilds, by Lagrange duality
-// (docs/internals/planner.md). Private to the planner.
+// The values that must be kept or recomputed at one instant, as a closure
+// problem: every value needed later is on the device (or the host) or
+// recomputed at least once after the instant, and an op is recomputed only from
+// inputs for which the same holds. With a price per byte the cheapest choice is
+// one minimum cut, and the cut's value less price times room is a lower bound
+// on the time of recomputation, for any price, by Lagrange duality, for any
+// number of recomputations. Private to the planner.
 #ifndef EBBTIDE_PLANNER_CUT_H_
 #define EBBTIDE_PLANNER_CUT_H_
 
@@ -18,9 +18,9 @@ namespace ebbtide {
 
 struct CutSolution {
   double value = 0;  // no choice is cheaper at this price
-  Time cost = 0;     // of rebuilding
+  Time cost = 0;     // time of recomputation
   int64_t kept = 0;  // bytes kept, those that are kept anyway not counted
-  std::vector<char> keeps;  // of values
+  std::vector<char> keeps;  // by value
 };
 
 class CutProblem {
@@ -35,7 +35,7 @@ class CutProblem {
   // Bytes that are alive at the instant whatever is chosen.
   int64_t fixed() const { return window_.instant().fixed; }
 
-  // Values larger than `room` are rebuilt where they can be: there is no room
+  // Values larger than `room` are recomputed if they can be: there is no room
   // to keep them.
   void SetRoom(int64_t room);
 

@@ -44,7 +44,7 @@ int64_t CutStarts::PeakOf(const Draft& draft) {
 
 Draft CutStarts::Fewest(Rest rest) { return Make(problem_.Solve(-1), rest); }
 
-// Whether the last draft is over the budget before anything is rebuilt.
+// True if the last draft is over the budget before anything is recomputed.
 bool CutStarts::KeepsTooMuch(int64_t budget) const {
   for (int64_t peak : evaluation_.forward_peak) {
     if (peak > budget) return true;

@@ -16,8 +16,8 @@ class CutStarts {
  public:
   explicit CutStarts(const Graph& graph, bool offload);
 
-  // What to do with values that the cut does not keep: hold them once they are
-  // rebuilt, hold them for a short way, drop them after each use.
+  // Handling of values that the cut does not keep: hold them once they are
+  // recomputed, hold them for a short way, drop them after each use.
   enum class Rest { kHold, kNear, kDrop };
   static constexpr Rest kRests[] = {Rest::kHold, Rest::kNear, Rest::kDrop};
 
@@ -31,8 +31,8 @@ class CutStarts {
   Draft Make(const CutSolution& solution, Rest rest) const;
   int64_t PeakOf(const Draft& draft);
   bool KeepsTooMuch(int64_t budget) const;
-  // What is to blame where a draft is over the budget: that too much is kept,
-  // or else that so much is rebuilt.
+  // The cause of a draft over the budget: too much is kept, or too much is kept
+  // or recomputed.
   enum class Over { kKept, kEither };
   bool Bisect(int64_t budget, Rest rest, Over over, const Progress& progress,
               Draft* draft);

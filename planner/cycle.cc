@@ -35,8 +35,8 @@ class Builder {
   }
 
  private:
-  // What a forward makes before the loss and is still read behind it. The
-  // backward of the last stage comes at once.
+  // Values made by a forward before the loss and read behind it. The backward
+  // of the last stage comes at once.
   void AddValues() {
     for (int k = 0; k < loss_; ++k) {
       const int made = actions_[k].stage + 1;
@@ -184,7 +184,7 @@ std::vector<Bytes> LeastLive(const Cycle& cycle, const CyclePlan& plan) {
   for (size_t u = 0; u < cycle.updates.size(); ++u) {
     const CycleUpdate& update = cycle.updates[u];
     if (!plan.on_host[u] || update.state < 0) continue;
-    // It has one gap, which may be away as well.
+    // It has one gap, in which it may be offloaded as well.
     for (int k = 0; k < ops; ++k) live[k] -= cycle.items[update.state].bytes;
   }
   return live;

@@ -6,10 +6,10 @@
 // backward of a stage read its weight, and the last backward of a weight
 // updates it. Private to the planner.
 //
-// What lies on the host is the content of the last write. So an item that was
-// copied out since may leave in any later gap without another copy: a weight
-// that is away between forward and backward was copied after the backward of
-// the step before.
+// The host's content of an item is that of the last write. So an item that was
+// copied out since may be released in any later gap without another copy: a
+// weight that is offloaded between forward and backward was copied after the
+// backward of the step before.
 #ifndef EBBTIDE_PLANNER_CYCLE_H_
 #define EBBTIDE_PLANNER_CYCLE_H_
 
@@ -35,7 +35,7 @@ struct CycleUse {
 
 struct CycleItem {
   ChainAction::Item what = ChainAction::Item::kX;
-  int index = 0;  // of the stage's value or of the weight
+  int index = 0;  // stage of the value, or index of the weight
   Bytes bytes{};
   std::vector<CycleUse> uses;  // ops ascend
   // From each step to the next, written by its last use alone. Else the first
@@ -50,7 +50,7 @@ struct CycleUpdate {
   int weight = 0;  // item
   int grad = -1;   // item; -1: it has no bytes
   int state = -1;
-  int gap = 0;      // of the weight, behind the update
+  int gap = 0;      // gap of the weight, behind the update
   Time device = 0;  // added to the op, where the device does it
   Time host = -1;   // negative: the host cannot
 };
@@ -82,15 +82,16 @@ struct Cycle {
   int Ops() const { return static_cast<int>(ops.size()); }
 };
 
-// Which gaps an item is away in, and when it comes back. Where the host does an
-// update the weight is away behind it, and the state in no gap.
+// The gaps in which an item is offloaded, and the time of its return. If the
+// host does an update the weight is offloaded behind it, and the state in no
+// gap.
 struct CyclePlan {
   std::vector<char> away;     // by gap
   std::vector<int> back;      // by gap: before this op, counted as its `before`
   std::vector<char> on_host;  // by update
 };
 
-// Nothing is away.
+// Nothing is offloaded.
 CyclePlan StayingPlan(const Cycle& cycle);
 
 // Ops from `op` on until the gap's item is needed.
@@ -100,7 +101,7 @@ int WaitFrom(const Cycle& cycle, int gap, int op);
 std::vector<std::vector<int>> ReturnsByOp(const Cycle& cycle,
                                           const CyclePlan& plan);
 
-// Bytes at each op with what is away there gone and not yet back.
+// Least live bytes at each op: without items that are offloaded there.
 std::vector<Bytes> LeastLive(const Cycle& cycle, const CyclePlan& plan);
 
 // The cycle of a chain's plan, of which `actions` are those that compute. With
@@ -109,7 +110,7 @@ std::vector<Bytes> LeastLive(const Cycle& cycle, const CyclePlan& plan);
 Cycle CycleOf(const Chain& chain, const ChainActions& actions,
               bool values_move);
 
-// Of the plan that keeps every value.
+// The cycle of the plan that keeps every value.
 Cycle KeptCycle(const Chain& chain);
 
 }  // namespace ebbtide

@@ -74,8 +74,8 @@ class Writer {
                        });
   }
 
-  // Gaps of the content that the item is away in, the first one behind the
-  // writer first.
+  // Gaps of the content in which the item is offloaded, the first one behind
+  // the writer first.
   std::vector<int> AwayFrom(int copy) const {
     std::vector<int> away;
     for (size_t g = 0; g < c_.gaps.size(); ++g) {

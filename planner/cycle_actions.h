@@ -8,9 +8,9 @@
 
 namespace ebbtide {
 
-// Of the cycle that CycleOf made of `compute`. What leaves in the first gap
-// behind its copy does so by the offload; in a later one it is freed, as the
-// host has it.
+// Writes the plan for the cycle that CycleOf made of `compute`. An item that is
+// released in the first gap behind its copy is offloaded there; in a later gap
+// it is freed, as the host has it.
 ChainActions WriteCycle(int stages, const ChainActions& compute,
                         const Cycle& cycle, const CyclePlan& plan);
 

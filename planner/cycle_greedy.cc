@@ -17,7 +17,7 @@ class Chooser {
     for (size_t g = 0; g < cycle.gaps.size(); ++g) {
       gaps_of_[cycle.gaps[g].item].push_back(static_cast<int>(g));
     }
-    // A state that the host works on is away as it is.
+    // A state that the host works on is offloaded already.
     for (size_t u = 0; u < cycle.updates.size(); ++u) {
       const int state = cycle.updates[u].state;
       if (plan_.on_host[u] && state >= 0) gaps_of_[state].clear();

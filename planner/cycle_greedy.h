@@ -17,13 +17,13 @@ struct GreedyOptions {
   // Each item leaves once in a step: Greedy. Else it may leave in every gap:
   // Greedy*.
   bool once = false;
-  // What an item covers that leaves in one of its gaps counts so many times, as
-  // it is copied less: out and in instead of out and twice in.
+  // Weight of the bytes of an item that is offloaded in only one of its gaps,
+  // because it is copied less: out and in instead of out and twice in.
   double single = 1.5;
 };
 
-// Adds to what is away in `plan`, with no returns placed. None where such a
-// choice does not reach the budget.
+// Adds offloaded gaps to `plan`, with no returns placed. None if such a choice
+// does not reach the budget.
 std::optional<CyclePlan> ChooseGreedily(const Cycle& cycle, Bytes budget,
                                         const GreedyOptions& options,
                                         CyclePlan plan);

@@ -16,11 +16,11 @@ namespace {
 constexpr double kSingles[] = {1.0, 1.5, 2.0, 4.0};
 // Shares of the updates that the host does, each a start as well.
 constexpr double kOnHost[] = {0, 0.25, 0.5, 0.75, 1};
-// Of the time: what a change may cost at first.
+// Share of the time that a change may cost at first.
 constexpr double kHeat = 0.01;
 
-// Nothing away but what `share` of the updates on the host, spread evenly over
-// those that it can do, brings with it.
+// Offloads only the items of `share` of the updates on the host, spread evenly
+// over those that it can do.
 CyclePlan PlanWithHost(const Cycle& cycle, double share) {
   CyclePlan plan = StayingPlan(cycle);
   double due = 0;
@@ -83,7 +83,7 @@ class Search {
     }
   }
 
-  // With everything away that can be there is a plan if there is one at all.
+  // If there is a plan at all, there is one with every possible item offloaded.
   void StartLean() {
     for (double share : {0.0, 1.0}) {
       CyclePlan plan = PlanWithHost(c_, share);

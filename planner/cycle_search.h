@@ -17,15 +17,15 @@ struct CycleSolution {
   CycleSimulation simulation;  // fits, or there is no plan
 };
 
-// Whether `a` fits and `b` does not, or takes longer.
+// True if `a` fits and `b` does not, or takes longer.
 bool IsBetter(const CycleSolution& a, const CycleSolution& b);
 
 // The greedy choice alone, with the items back as early as they fit.
 CycleSolution SolveGreedily(const Cycle& cycle, Bytes budget, bool once);
 
 struct CycleEffort {
-  int choices = 4000;  // of what leaves that are simulated
-  int shifts = 2000;   // of one return
+  int choices = 4000;  // choices of offloaded gaps that are simulated
+  int shifts = 2000;   // tries for one return
   uint32_t seed = 1;
 };
 

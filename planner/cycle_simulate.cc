@@ -7,13 +7,13 @@
 namespace ebbtide {
 namespace {
 
-// What an op does with an item.
+// Effect of an op on an item.
 struct Touch {
   int item = 0;
   bool makes = false;
   bool drops = false;
-  int copy = -1;  // of what it writes
-  int gap = -1;   // that begins
+  int copy = -1;  // copy of its output
+  int gap = -1;   // gap that begins
   int update = -1;
 };
 
@@ -23,7 +23,7 @@ struct Leaving {
   friend bool operator==(const Leaving&, const Leaving&) = default;
 };
 
-// What one step leaves to the next, in time from its end on.
+// State of the lanes at the end of a step, in time from then on.
 struct Lanes {
   Time d2h = 0;
   Time h2d = 0;

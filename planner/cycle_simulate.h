@@ -1,6 +1,6 @@
-// What a plan for a cycle costs: the event simulator for planner/cycle.h, with
-// the lanes and the waiting rules of planner/simulate.h and a lane for updates
-// on the host. Private to the planner.
+// The event simulator for planner/cycle.h: computes the time and the peak of a
+// cycle's plan, with the lanes and the waiting rules of planner/simulate.h and
+// a lane for updates on the host. Private to the planner.
 //
 // A copy out is asked for as soon as an op has written what leaves; its bytes
 // leave when it has ended and the gap has begun. Bytes are taken again when the
@@ -15,7 +15,7 @@ namespace ebbtide {
 
 struct CycleSimulation {
   bool fits = false;  // within the budget and the room of the host
-  Time time = 0;      // of a step, see SimulateCycle
+  Time time = 0;      // time of a step, see SimulateCycle
   Bytes peak{};
 };
 
@@ -27,9 +27,9 @@ CycleSimulation SimulateCycle(const Cycle& cycle, const CyclePlan& plan,
 
 inline constexpr int kCycleSteps = 50;
 
-// Sets `back` of the gaps that items are away in: in the order of need, each as
-// early as it does not make an op wait for bytes. False where what is needed at
-// once does not fit.
+// Sets `back` of the offloaded gaps: in the order of need, each as early as it
+// does not make an op wait for bytes. False if the items needed at once do not
+// fit.
 bool PlaceReturns(const Cycle& cycle, Bytes budget, CyclePlan* plan);
 
 }  // namespace ebbtide

@@ -20,10 +20,10 @@ struct Thing {
   Bytes bytes{};
   bool here = false;
   bool leaves = false;  // as soon as it is copied and read no more
-  bool host = false;    // what lies there is what was written last
+  bool host = false;    // the host has the content of the last write
   Time ready = 0;       // here
   Time copied = 0;      // there
-  int way = 0;          // of a saved set: save - 1
+  int way = 0;          // for a saved set: save - 1
   friend bool operator==(const Thing&, const Thing&) = default;
 };
 
@@ -147,7 +147,8 @@ class Runner {
     }
   }
 
-  // Lets go what may by now, before action k; the next time that something may.
+  // Releases what may be released before action k; returns the next time of a
+  // release.
   Time LetGo(int k) {
     Time next = kNever;
     std::erase_if(lanes_.rests,

@@ -1,5 +1,5 @@
-// What the validator of cycles asks of the text of a plan alone. Private to
-// planner/cycle_validate.cc, which shares no code with others.
+// Rules of the validator of cycles that concern the text of a plan alone.
+// Private to planner/cycle_validate.cc, which shares no code with others.
 #ifndef EBBTIDE_PLANNER_CYCLE_VALIDATE_RULES_H_
 #define EBBTIDE_PLANNER_CYCLE_VALIDATE_RULES_H_
 

@@ -11,15 +11,15 @@ namespace {
 
 constexpr Bytes kNoBudget{int64_t{1} << 60};
 
-// Where values are while a plan is gone through, copies taking no time.
+// State of values while a plan is followed, copies taking no time.
 struct Walk {
   explicit Walk(const Profile& profile)
       : offloads(profile.values.size()),
         rebuilt(profile.values.size()),
         reruns(profile.ops.size()) {}
-  std::vector<int> offloads;  // of each value
+  std::vector<int> offloads;  // by value
   std::vector<int> rebuilt;   // times that a value came back by its op
-  std::vector<int> reruns;    // of each op
+  std::vector<int> reruns;    // by op
 };
 
 Walk WalkThrough(const Profile& profile, const Plan& plan) {

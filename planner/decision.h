@@ -1,5 +1,5 @@
-// What a plan does to each value, and the facts that speak for it and against
-// it: what its recipe takes, what its copies take, what rules either out.
+// Explains a plan's decision about each value by its facts: the times of its
+// recipe and of its copies, and the rules that exclude either.
 #ifndef EBBTIDE_PLANNER_DECISION_H_
 #define EBBTIDE_PLANNER_DECISION_H_
 
@@ -28,29 +28,30 @@ struct Decision {
   // they take. 0 ops: there is no such recipe, because of `blocker`.
   int recipe_ops = 0;
   Time recipe = 0;
-  int blocker = -1;  // an op that does not replay
+  int blocker = -1;  // an op that cannot be recomputed
   int reruns = 0;    // that the plan makes of the value's own op
 
-  // What each copy of its bytes takes, and how much sooner the plan's last
-  // action would end without them, by the simulator and with no budget. 0 where
-  // the profile has no lane.
+  // Time of each copy of its bytes, and the time by which the plan's last
+  // action would end sooner without them, by the simulator and with no budget.
+  // 0 if the profile has no lane.
   Time out = 0;
   Time back = 0;
   Time waits = 0;
-  // The script lets go of it only after its last use: nothing could be gained.
+  // The script releases it only after its last use: nothing could be gained.
   bool is_held = false;
 
   // All that in a sentence without an end.
   std::string reason;
 };
 
-// Of the `most` largest saved values, the largest first, those of equal size in
-// their order. Errors: the plan is not one of the profile.
+// Explains the decisions about the `most` largest saved values, the largest
+// first, those of equal size in their order. Errors: the plan is not one of the
+// profile.
 absl::StatusOr<std::vector<Decision>> ExplainPlan(const Profile& profile,
                                                   const Plan& plan, int most);
 
-// What the plan does to each value, by its index. `plan` must be one of the
-// profile.
+// The fate of each value under the plan, by its index. `plan` must be one of
+// the profile.
 std::vector<Fate> FatesOf(const Profile& profile, const Plan& plan);
 
 // "aten::gelu (op 12)": a value by the op that makes it.

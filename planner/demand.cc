@@ -12,7 +12,7 @@ namespace {
 
 using Do = Action::Do;
 
-// Of the step: no op costs less, since no launch is free.
+// Share of the step: no op costs less, since no launch is free.
 constexpr double kLeastShare = 1e-6;
 
 enum class Where : uint8_t { kAway, kScript, kDevice };
@@ -157,7 +157,7 @@ class Evictor {
     FreeGarbage();
   }
 
-  // What no stage to come needs, nor the rebuild of what one needs.
+  // Frees values that no later stage needs, directly or for a recomputation.
   void FreeGarbage() {
     asked_.assign(graph_.values, 0);
     std::vector<int> todo;
@@ -199,7 +199,7 @@ class Evictor {
   }
 
   // False where its recipe reads what no stage needed any more and has gone.
-  // The script may let go of what it holds.
+  // The script may release values that it holds.
   bool CanComeBack(int v) const {
     const std::vector<int> ops =
         MissingOps(graph_, v, [this](int u) { return !IsHere(u); });
@@ -235,8 +235,8 @@ class Evictor {
     return best;
   }
 
-  // What was made last is needed first; of an evicted value that is needed,
-  // everything that it is rebuilt from is needed with it.
+  // The value made last is needed first; with an evicted value that is needed,
+  // everything that it is recomputed from is needed.
   Time Ahead(int v) const {
     Time last = made_at_[v];
     for (int w : EvictedFrom(v)) {
@@ -255,12 +255,12 @@ class Evictor {
     return cost;
   }
 
-  // Ops, as if v were away.
+  // Ops to recompute v, as if it were evicted.
   std::vector<int> MissingFor(int v) const {
     return MissingOps(graph_, v, [this](int u) { return IsAway(u); });
   }
 
-  // Values that would be rebuilt from v, or from others of them.
+  // Values that would be recomputed from v, or from others of them.
   std::vector<int> EvictedFrom(int v) const {
     std::vector<char> seen(graph_.values);
     std::vector<int> found = {v};
@@ -275,7 +275,8 @@ class Evictor {
     return found;
   }
 
-  // Ops of v, of what it would be rebuilt from, and of what from it.
+  // Ops of v, of the values that it would be recomputed from, and of those
+  // recomputed from it.
   std::vector<int> Neighbourhood(int v) const {
     std::vector<int> ops = MissingFor(v);
     for (int w : EvictedFrom(v)) ops.push_back(graph_.op[w]);
@@ -284,7 +285,7 @@ class Evictor {
     return ops;
   }
 
-  // Away, made before, and asked for again.
+  // Absent, made before, and needed again.
   bool IsEvicted(int v) const {
     return IsAway(v) && made_at_[v] > 0 && wanted_[v] >= NextStage();
   }
@@ -335,7 +336,8 @@ Draft DemandDraft(const Graph& graph, int64_t budget, DemandOrder order) {
         for (int v : graph.inputs[i]) used[v] = next;
         for (int v : graph.outputs[i]) used[v] = next;
         break;
-      default:  // It leaves: after its last use if its op cannot run again.
+      default:  // The value is released: after its last use if its op cannot be
+                // recomputed.
         if (!graph.replayable[graph.op[i]]) break;
         draft.bits.row(i).Set(used[i], std::max(used[i] + 1, next), 0);
     }

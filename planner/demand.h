@@ -1,15 +1,15 @@
-// Demand eviction as a plan: solvers "demand" and "dtr" of MakePlan. What a
-// step takes when nothing was planned, and values go one by one as memory runs
-// short: what the runtime does before and between plans.
+// Demand eviction as a plan: solvers "demand" and "dtr" of MakePlan. They
+// follow a step without a plan, in which values are evicted one by one as
+// memory runs short, as the runtime does before and between plans.
 //
 // Both solvers go through the step alike and decide with what is known by then.
-// When an op, a stage or a rerun does not fit, released values leave one by one
-// until it fits or none is left. A stage that needs what has left has it
-// rebuilt by the ops that are missing; what nobody asks for any more is freed
-// at once. Only the order differs:
+// When an op, a stage or a recomputation does not fit, released values are
+// evicted one by one until it fits or none is left. A stage that needs an
+// evicted value has it recomputed by the ops that are missing; a value without
+// further use is freed at once. Only the order differs:
 //   demand  planner/eviction_order.h, as the runtime; the cost is that of the
-//           ops that would run again, the next use may be that of an evicted
-//           value that is rebuilt from this one.
+//           ops that would be recomputed, the next use may be that of an
+//           evicted value that is recomputed from this one.
 //   dtr     h_DTR with e* exact, of Kirisame et al., Dynamic Tensor
 //           Rematerialization, ICLR 2021, section 4.1: the most bytes by time
 //           since the last use by the cost of the value's op and of its evicted

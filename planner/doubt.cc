@@ -17,7 +17,7 @@ Time* TimeAt(Profile* profile, int instant) {
                        : &profile->stages[instant - ops].time;
 }
 
-// How often each op and stage runs.
+// Counts the runs of each op and stage.
 absl::StatusOr<std::vector<int>> CountRuns(const Profile& profile,
                                            const Plan& plan) {
   const int ops = static_cast<int>(profile.ops.size());

@@ -1,4 +1,4 @@
-// What is uncertain about a profile's times, and what of it matters to a plan.
+// The uncertainty of a profile's times, and its effect on a plan.
 #ifndef EBBTIDE_PLANNER_DOUBT_H_
 #define EBBTIDE_PLANNER_DOUBT_H_
 
@@ -26,8 +26,9 @@ struct Doubt {
 };
 
 // The ops and stages that move the plan most, no more than `most` of them, the
-// first the one that moves it most. Those that move nothing are not there, nor
-// those whose spread nobody knows. Only the 10 * `most` for which runs * (upper
+// first the one that moves it most. Those that move nothing are left out, and
+// so are those whose spread is unknown. Only the 10 * `most` for which runs *
+// (upper
 // - time) is largest are simulated. An error: the plan is not one of the
 // profile.
 absl::StatusOr<std::vector<Doubt>> RankDoubts(const Profile& profile,
@@ -38,10 +39,10 @@ absl::StatusOr<std::vector<Doubt>> RankDoubts(const Profile& profile,
 // first.
 std::vector<int> Outliers(const Profile& profile);
 
-// Whether the spread of any op or stage is known.
+// True if the spread of any op or stage is known.
 bool KnowsSpread(const Profile& profile);
 
-// Of an instant before the tail.
+// Spread of an instant before the tail.
 const TimeSpread& SpreadAt(const Profile& profile, int instant);
 
 }  // namespace ebbtide

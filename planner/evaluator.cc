@@ -13,7 +13,7 @@ constexpr int kByStage = 1 << 30;  // read by the stage itself, after all ops
 // of n ops runs n * n / 2.
 constexpr size_t kMostRebuilt = 1 << 20;
 
-// Of resident_.
+// Values of resident_.
 constexpr char kAway = 0;
 constexpr char kCounted = 1;
 constexpr char kOnHost = 2;
@@ -68,7 +68,7 @@ std::vector<Action> Evaluator::Actions(
   return std::move(sink.actions);
 }
 
-// First pass: which ops are run again, and when each value is used.
+// First pass: finds the recomputed ops and the uses of each value.
 void Evaluator::Follow(const Retention& retention, Evaluation* result) {
   result->rebuilt.clear();
   result->touched.clear();
@@ -125,7 +125,7 @@ void Evaluator::FollowStage(const Retention& retention, int t,
   result->touched_begin.push_back(static_cast<int>(result->touched.size()));
 }
 
-// Notes a use of v before or in stage t; what is missing is to be rebuilt.
+// Notes a use of v before or in stage t; missing values are to be recomputed.
 void Evaluator::Add(int v, int t, Evaluation* result) {
   if (marked_[v]) return;
   marked_[v] = 1;
@@ -157,7 +157,7 @@ bool Evaluator::Kept(const Retention& retention, const Evaluation& result,
   return graph_.keepable[v] && retention.Get(v, -1) && result.last_use[v] >= 0;
 }
 
-// Whether v, there at the end of stage t, stays.
+// True if v, there at the end of stage t, stays.
 bool Evaluator::Stays(const Retention& retention, const Evaluation& result,
                       int v, int t) const {
   if (graph_.held[v] > t) return true;
@@ -261,7 +261,7 @@ void Evaluator::Rebuild(const Retention& retention, int t, Evaluation* result,
     sink.Act(Do::kRecompute, i);
     for (int v : graph_.outputs[i]) {
       const bool by_script = graph_.held[v] >= t && !graph_.saved[v];
-      // An op with an output on the host is not run again: planner/plan.h.
+      // An op with an output on the host is not recomputed: planner/plan.h.
       if (resident_[v] == kOnHost) result->broken = true;
       if (resident_[v] != kAway || by_script) continue;
       resident_[v] = kCounted;

@@ -22,26 +22,26 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
-// What a plan does and takes; reused between evaluations.
+// Effects of a plan; reused between evaluations.
 struct Evaluation {
-  // Ops run again before stage t: rebuilt[rebuilt_begin[t] ..
-  // rebuilt_begin[t + 1]), and values that are used or made there, likewise.
+  // Ops recomputed before stage t, and values that are used or made there:
+  // [begin[t], begin[t + 1]) of each list.
   std::vector<int> rebuilt_begin;
   std::vector<int> rebuilt;
   std::vector<int> touched_begin;
   std::vector<int> touched;
-  std::vector<Transfer> moved;  // in the order of their release
-  std::vector<int> first_use;   // of each value: its stage, or stages: never
-  std::vector<int> last_use;    // of each value: its stage, or -1: never
-  std::vector<int64_t> forward_peak;  // of each op
-  std::vector<int64_t> stage_peak;    // of each stage, rebuilding included
-  std::vector<Time> rebuild_time;     // of each stage
-  Time overhead = 0;                  // time of all rebuilding
-  int64_t peak = 0;                   // of both passes and the tail
-  // Something was needed that can be neither there nor rebuilt, an op was run
-  // again with an output on the host, or a moved value is asked for early,
-  // which nothing would wait for. Also where millions of ops are run again:
-  // such plans are not followed to their end.
+  std::vector<Transfer> moved;        // in the order of their release
+  std::vector<int> first_use;         // by value: its stage, or stages: never
+  std::vector<int> last_use;          // by value: its stage, or -1: never
+  std::vector<int64_t> forward_peak;  // by op
+  std::vector<int64_t> stage_peak;    // by stage, recomputation included
+  std::vector<Time> rebuild_time;     // by stage
+  Time overhead = 0;                  // time of all recomputation
+  int64_t peak = 0;                   // peak of both passes and the tail
+  // A needed value can be neither present nor recomputed, an op was recomputed
+  // with an output on the host, or an offloaded value is restored early, which
+  // nothing would wait for. Also set if millions of ops are recomputed: such
+  // plans are not followed to their end.
   bool broken = false;
 };
 
@@ -55,12 +55,13 @@ class Evaluator {
 
   // draft.offloaded marks values that W keeps across the loss and that are on
   // the host from their release to their first use: their bytes count in
-  // neither place between. O(values + stages + rebuilt ops and their values).
+  // neither place between. O(values + stages + recomputed ops and their
+  // values).
   void Evaluate(const Draft& draft, Evaluation* result);
 
   // The same plan as actions. restore_before[t] lists the offloaded values
-  // whose restore starts before stage t (before the rebuilding); each must be
-  // listed once, no later than its first use.
+  // whose restore starts before stage t (before the recomputation); each must
+  // be listed once, no later than its first use.
   std::vector<Action> Actions(
       const Draft& draft, const std::vector<std::vector<int>>& restore_before,
       Evaluation* result);
@@ -93,8 +94,8 @@ class Evaluator {
   std::vector<char> marked_;     // values in the stage's `touched`
   std::vector<char> op_marked_;  // ops in the stage's `rebuilt`
   std::vector<int> queue_;
-  std::vector<char> resident_;  // second pass: away, counted or on the host
-  std::vector<int> last_read_;  // within the stage, an index of `rebuilt`
+  std::vector<char> resident_;  // second pass: absent, counted or on the host
+  std::vector<int> last_read_;  // by op within the stage, an index of `rebuilt`
   std::vector<std::vector<int>> arrivals_;  // offloaded values by first use
   int64_t current_ = 0;
 };

@@ -1,7 +1,7 @@
-// Which value goes when memory is short and nothing was planned: the densest
-// one, in bytes by the root of the time to its next use by what it costs to
-// have it back. Where that one alone is enough, any that is enough would be:
-// then the one that is best whatever its bytes.
+// The choice of the value to evict when memory is short and nothing was
+// planned: the densest one, in bytes by the root of the time to its next use by
+// the cost of its return. If that one alone is enough, any that is enough would
+// be: then the one that is best whatever its bytes.
 //
 // With the time itself instead of its root what is far ahead goes first
 // whatever it costs; what comes back twice costs twice, too
@@ -13,8 +13,8 @@
 
 namespace ebbtide {
 
-// Of the forward pass: added to the time to every next use, so that among those
-// that are near the cost decides.
+// Share of the forward pass that is added to the time to every next use, so
+// that among near values the cost decides.
 inline constexpr double kNear = 0.1;
 
 // One choice. Feed it every candidate, in any order; of equal ones the first.
@@ -23,9 +23,9 @@ class EvictionChoice {
   // `missing`: bytes that have to go.
   explicit EvictionChoice(double missing) : missing_(missing) {}
 
-  // Whether a candidate could become the choice. `ahead`: time to its next use,
-  // in any unit that all candidates share; `cost`, positive: of having it back,
-  // or less.
+  // True if a candidate could become the choice. `ahead`: time to its next use,
+  // in any unit that all candidates share; `cost`, positive: of its return, or
+  // less.
   bool MayWin(double bytes, double ahead, double cost) const {
     const double worth = std::sqrt(ahead) / cost;
     return bytes * worth > most_dense_ ||

@@ -159,7 +159,7 @@ class FloatingCells {
 
   const SlotChain& c_;
   const bool unpinned_;
-  std::vector<int> ways_before_;  // of stages 0..i-1
+  std::vector<int> ways_before_;  // ways of stages 0..i-1
 };
 
 }  // namespace ebbtide

@@ -35,8 +35,8 @@ void CompileValues(const Profile& profile, Graph* graph) {
   }
 }
 
-// Ops are in topological order, so one pass knows of every input whether it
-// can be had.
+// Ops are in topological order, so one pass finds for every input whether it
+// can be obtained.
 void CompileOps(const Profile& profile, bool allow_recompute, Graph* graph) {
   std::vector<char> obtainable(graph->values, 0);
   std::vector<char> may_be_there(graph->values, 0);

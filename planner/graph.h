@@ -36,39 +36,40 @@ struct Graph {
   int stages = 0;
   int values = 0;
 
-  IntLists inputs;     // of ops
-  IntLists outputs;    // of ops
-  IntLists needs;      // of stages
-  IntLists needed_by;  // of values: stages, ascending
-  // Values that the script lets go after each forward op, and after each stage.
+  IntLists inputs;     // by op
+  IntLists outputs;    // by op
+  IntLists needs;      // by stage
+  IntLists needed_by;  // by value: stages, ascending
+  // Values that the script releases after each forward op, and after each
+  // stage.
   IntLists released_forward;
   IntLists released_stage;
 
-  // Of values.
+  // By value.
   std::vector<int64_t> bytes;
   std::vector<int> op;
   std::vector<char> saved;
   std::vector<char> keepable;  // by a plan, across the loss
   std::vector<char> movable;   // by a plan; not held across the loss
-  // Saved, and its op cannot be run again: every plan keeps it.
+  // Saved, and its op cannot be recomputed: every plan keeps it.
   std::vector<char> pinned;
   // Last stage through which the script holds it; -1: not across the loss.
   std::vector<int> held;
 
-  // Of ops.
+  // By op.
   std::vector<Time> time;
   std::vector<int64_t> other;
   std::vector<int64_t> scratch;
-  // It may run again, and its inputs can be had at any time in the backward
-  // pass.
+  // It may be recomputed, and its inputs can be obtained at any time in the
+  // backward pass.
   std::vector<char> replayable;
-  // The same, or some input may be there by the script's hand: what no plan of
-  // ours makes use of, but a lower bound must allow for.
+  // The same, or the script may hold some input: no plan of ours makes use of
+  // that, but a lower bound must allow for it.
   std::vector<char> may_replay;
 };
 
 // The arrays refer to `profile`, which must stay alive. InvalidArgument, naming
-// the place, where a stage needs what can be neither kept nor rebuilt.
+// the place, if a stage needs a value that can be neither kept nor recomputed.
 absl::StatusOr<Graph> CompileGraph(const Profile& profile,
                                    bool allow_recompute);
 

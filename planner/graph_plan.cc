@@ -28,7 +28,7 @@ double SequenceShare(const Graph& graph) {
   return std::clamp(50.0 / std::max(1, graph.ops), 0.12, 0.5);
 }
 
-// What can be offloaded as long as the host tier has room for it.
+// Selects values to offload as long as the host tier has room for them.
 class HostBudget {
  public:
   explicit HostBudget(const Graph& graph) : graph_(graph) {
@@ -219,7 +219,8 @@ class Solver {
     Try(std::move(draft));
   }
 
-  // What the D2H lane can move in part of the forward pass is extra room.
+  // The bytes that the D2H lane can copy in part of the forward pass are extra
+  // room.
   void OffloadStarts(CutStarts& starts, CutStarts::Rest rest,
                      const Progress& progress) {
     Time forward = 0;
@@ -246,7 +247,8 @@ class Solver {
     if (bound_.instant >= 0) bound_instants_ = {bound_.instant};
   }
 
-  // What the sequences will need, if what is known now does not change.
+  // Reserves the time that the sequences will need, if the present state does
+  // not change.
   void ReserveForSequences() {
     const absl::Duration all = options_.deadline - begin_;
     if (all == absl::InfiniteDuration()) return;

@@ -31,7 +31,8 @@ struct GraphPlan {
   Draft draft;
   Time bound = 0;                   // on the overhead
   std::vector<int> bound_instants;  // that gave it; none where nothing binds
-  int64_t least_peak = 0;  // of the plans that were looked at, and its plan
+  int64_t least_peak = 0;  // least peak of the plans that were looked at, and
+                           // its plan
   Draft least;
 };
 

@@ -51,8 +51,8 @@ class Grouping {
  private:
   int size() const { return static_cast<int>(nodes_.size()); }
 
-  // What an op reads, values that cannot be kept replaced by what they are made
-  // of: what must be kept where the op and its inputs are in different groups.
+  // Inputs of an op, values that cannot be kept replaced by the inputs of their
+  // ops: they must be kept if the op and its inputs are in different groups.
   std::vector<int> KeptInputs(int op) const {
     constexpr size_t kMost = 64;
     std::vector<int> kept;
@@ -67,7 +67,7 @@ class Grouping {
     return kept;
   }
 
-  // Who reads from whom between nodes.
+  // Finds the reads between nodes.
   void Link() {
     enters_ = leaves_ = makers_ = IntLists();
     std::vector<std::vector<int>> users(nodes_.size());
@@ -267,14 +267,14 @@ class Grouping {
 
   const Graph& graph_;
   const Uses& uses_;
-  IntLists kept_inputs_;  // of ops
+  IntLists kept_inputs_;  // by op
   std::vector<OpGroup> nodes_;
-  std::vector<int> node_of_;  // of ops
+  std::vector<int> node_of_;  // by op
   std::vector<int> stamp_;
-  IntLists enters_;  // of nodes: values kept outside for them
-  IntLists leaves_;  // of nodes: values kept in them for others
-  IntLists makers_;  // of nodes: nodes that they read from
-  IntLists users_;   // of nodes: nodes that read from them
+  IntLists enters_;  // by node: values kept outside for them
+  IntLists leaves_;  // by node: values kept in them for others
+  IntLists makers_;  // by node: nodes that they read from
+  IntLists users_;   // by node: nodes that read from them
 };
 
 }  // namespace

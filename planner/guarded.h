@@ -14,8 +14,8 @@
 
 namespace ebbtide {
 
-// What `function` returns; a bug that throws, or a size of which CheckProfile
-// cannot say that it is too much, becomes a status.
+// Returns the result of `function`; an exception, by a bug or by a size that
+// CheckProfile cannot reject, becomes a status.
 template <class Result, class... Parameters>
 Result Guarded(Result (*function)(const Profile&, const PlanOptions&,
                                   Parameters...),

@@ -8,12 +8,12 @@
 namespace ebbtide {
 namespace {
 
-// What counts as little time to make a value: with 0 all values that parts give
-// to others are kept or lost as a whole; with more they are made where they are
-// wanted. Which is better depends on the graph and the budget.
+// Thresholds for a short time to make a value: with 0 all values that parts
+// give to others are kept or dropped as a whole; with more they are made where
+// they are needed. Which is better depends on the graph and the budget.
 constexpr double kLittle[] = {0, 0.5, 2};
 constexpr int kManyOps = 20000;
-// Of the step: a plan so close to its bound is not tried to be bettered.
+// Share of the step: a plan so close to its bound is not improved further.
 constexpr double kCloseEnough = 1e-3;
 
 }  // namespace

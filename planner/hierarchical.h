@@ -2,8 +2,8 @@
 // partitioned, equal parts are solved once, each for a menu of options, and
 // the options are merged level by level. Private to the planner.
 //
-// Plans do not offload. What the parts say of their bytes is close to the truth
-// but not the truth: the merge is asked again, for less or for more, until the
+// Plans do not offload. The bytes that the parts report are close to the truth
+// but not the truth: the merge is repeated, for less or for more, until the
 // exact curve of live bytes just fits. O(ops log ops) and what the distinct
 // parts take.
 #ifndef EBBTIDE_PLANNER_HIERARCHICAL_H_

@@ -19,8 +19,8 @@ MergeEffort MergeEffortFor(size_t menus) {
 
 }  // namespace
 
-// A part that is not split, what it does, and the parts above it, outermost
-// first, whose forward is run again.
+// A part that is not split, its draft, and the parts above it, outermost first,
+// whose forward is recomputed.
 struct Hierarchy::Choice {
   int part;
   int draft;
@@ -60,7 +60,7 @@ RowFacts Hierarchy::FactsOf(const Part& part, int64_t base_before) const {
     const Stage& first = graph_.profile->stages[part.first_stage];
     facts.first_before = Count(first.before) - base_before;
   }
-  // Ops are run again for what the part's stages need, backward from them.
+  // Ops are recomputed for the needs of the part's stages, backward from them.
   std::vector<char> wanted(part.end - part.begin, 0);
   const auto stays = [&](int v) {
     return graph_.pinned[v] || graph_.held[v] >= part.first_stage ||
@@ -149,8 +149,8 @@ void Hierarchy::Choose(int p, int number, std::vector<int>* again,
   if (option.again) again->pop_back();
 }
 
-// What the part's own values do until its stages: there from the loss on, or
-// from where a part's forward is run again, or not at all.
+// Sets the presence of the part's own values until its stages: from the loss
+// on, or from the recomputation of a part's forward, or not at all.
 void Hierarchy::WriteRows(const Choice& choice, Draft* draft) const {
   const Part& part = parts_[choice.part];
   const PartFacts& facts = facts_[choice.part];

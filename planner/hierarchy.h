@@ -50,7 +50,7 @@ class Hierarchy {
   const Graph& graph_;
   const Uses uses_;
   const std::vector<Part> parts_;
-  std::vector<PartFacts> facts_;  // of parts
+  std::vector<PartFacts> facts_;  // by part
   std::vector<PartMenu> menus_;
   absl::flat_hash_map<std::string, int> split_menus_;  // by signature
 };

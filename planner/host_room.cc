@@ -97,14 +97,14 @@ std::vector<HostRow> HostRooms::RowsAt(int instant) const {
   return rows;
 }
 
-// Of values released by op `from` or later.
+// Room for values released by op `from` or later.
 HostRoom HostRooms::Out(int instant, int from) const {
   const Time left = start_[instant] - start_[from + 1];
   return {.bytes = profile_.d2h * std::max(0.0, left) + rounding_,
           .per_before = profile_.d2h};
 }
 
-// Of values that must be back when stage `until` begins.
+// Room for values that must be back when stage `until` begins.
 HostRoom HostRooms::In(int instant, int until) const {
   const Time left = start_[ops_ + until] - start_[std::max(instant + 1, ops_)];
   return {.bytes = profile_.h2d * std::max(0.0, left) + rounding_,

@@ -1,11 +1,12 @@
-// How many bytes can be on the host at an instant, in any plan: what the lanes
-// have the time to move. Private to the planner.
+// Upper bounds on the bytes on the host at an instant, in any plan: the bytes
+// that the lanes have the time to copy. Private to the planner.
 //
-// What is there went out before the instant. In the forward pass a value goes
-// after its release at the earliest, and for any op j the bytes moved by an
-// instant are at most those of values released before op j ends, and what the
-// D2H lane moves from then on. What is there and is used again comes back after
-// the instant, in the backward pass, before the last stage that needs anything.
+// Bytes on the host went out before the instant. In the forward pass a value is
+// offloaded after its release at the earliest, and for any op j the bytes
+// offloaded by an instant are at most those of values released before op j
+// ends, and those that the D2H lane copies from then on. Values that are used
+// again are restored after the instant, in the backward pass, before the last
+// stage that needs anything.
 #ifndef EBBTIDE_PLANNER_HOST_ROOM_H_
 #define EBBTIDE_PLANNER_HOST_ROOM_H_
 
@@ -26,8 +27,8 @@ struct HostRoom {
 // The same of some values only: those released by op `released_from` or a later
 // one that a stage up to `needed_until` needs first after the instant. Those
 // released late had less time to leave, those needed soon have less time to
-// come back: a copy that does not serve the first need is none that a cut
-// counts, because the value is then rebuilt in between.
+// come back: a cut does not count a copy that does not serve the first need,
+// because the value is then recomputed in between.
 struct HostRow {
   HostRoom room;
   int released_from = 0;
@@ -51,9 +52,9 @@ class HostRooms {
   const Profile& profile_;
   const bool moves_;
   const int ops_;
-  std::vector<Time> start_;  // of instants and of the tail, without overhead
-  // Of ops, and behind them: what the rate times the time before is to be
-  // lessened by, from the best op before.
+  std::vector<Time> start_;  // by instant and for the tail, without overhead
+  // By op, and behind them: the reduction of the rate times the time before,
+  // from the best op before.
   std::vector<double> late_;
   Time last_use_ = 0;  // start of the last stage that needs anything
   double rounding_ = 0;

@@ -1,10 +1,10 @@
-// What a plan has at one instant, and what it needs from there to a later
+// The state of a plan at one instant, and its needs from there to a later
 // stage: the data of every cut bound.
 //
 // Instants are counted as in planner/profile.h, forward ops, stages, the tail.
-// Then come reruns: where an op must be run again between two stages that
-// follow each other, the last time that this happens is an instant too, with
-// the op's inputs, outputs and scratch in memory. Private to the planner.
+// Then come reruns: if an op must be recomputed between two stages that follow
+// each other, the last time that this happens is an instant too, with the op's
+// inputs, outputs and scratch in memory. Private to the planner.
 #ifndef EBBTIDE_PLANNER_INSTANT_H_
 #define EBBTIDE_PLANNER_INSTANT_H_
 
@@ -15,7 +15,7 @@
 namespace ebbtide {
 
 struct Instant {
-  // Of values. Needed by a stage after the instant and up to `last`;
+  // By value. Needed by a stage after the instant and up to `last`;
   std::vector<char> needed;
   // there at no price: made later, held by the script, or needed right now;
   std::vector<char> free;
@@ -32,7 +32,7 @@ Instant AtStage(const Graph& graph, int t, int last);
 // Instants as a profile counts them: forward ops, then stages.
 Instant AtInstant(const Graph& graph, int instant, int last);
 
-// While forward op `op` is run again before stage t, with the needs of stages
+// While forward op `op` is recomputed before stage t, with the needs of stages
 // t to `last`.
 Instant AtRerun(const Graph& graph, int op, int t, int last);
 // The number of that instant, and what it is the number of. In graphs of more
@@ -45,9 +45,9 @@ struct Rerun {
   int stage;
 };
 Rerun AsRerun(const Graph& graph, int instant);
-// Ops that every plan within `budget` that moves nothing runs again between
-// stages t and t + 1: what they make is needed, directly or for such an op, and
-// larger than what stage t leaves room for.
+// Ops that every plan within `budget` that offloads nothing recomputes between
+// stages t and t + 1: their outputs are needed, directly or for such an op, and
+// larger than the room that stage t leaves.
 std::vector<int> ForcedReruns(const Graph& graph, int t, int64_t budget);
 
 }  // namespace ebbtide

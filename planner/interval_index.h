@@ -1,5 +1,5 @@
-// Which addresses are taken when: the index that placing in any order asks for
-// the lowest room. Private to the planner.
+// An index of taken addresses over time: placing in any order asks it for the
+// lowest room. Private to the planner.
 #ifndef EBBTIDE_PLANNER_INTERVAL_INDEX_H_
 #define EBBTIDE_PLANNER_INTERVAL_INDEX_H_
 
@@ -18,7 +18,7 @@ struct Positions {
   int end = 0;
 };
 
-// What was taken, by rising address, in blocks.
+// Taken addresses in ascending order, in blocks.
 class TakenList {
  public:
   void Add(Positions when, int64_t begin, int64_t end);

@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What stands at `node`, short enough for a message.
+// Describes the content of `node`, short enough for a message.
 std::string Describe(const Json& node) {
   if (node.is_structured()) return absl::StrCat("an ", node.type_name());
   std::string text = node.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -88,7 +88,7 @@ void Lanes::Queue(const Traffic& traffic) {
   }
 }
 
-// Whether the value may come back before stage t already.
+// True if the value may come back before stage t already.
 bool Lanes::Fits(const Transfer& move, int t, const Traffic& traffic) const {
   const int v = move.value;
   // A copy that still runs the other way would be counted twice.

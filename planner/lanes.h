@@ -1,4 +1,4 @@
-// Where copies run: the waiting that a set of offloaded values costs, and the
+// Schedules copies: the waiting that a set of offloaded values costs, and the
 // stages before which their restores start. Private to the planner.
 #ifndef EBBTIDE_PLANNER_LANES_H_
 #define EBBTIDE_PLANNER_LANES_H_
@@ -12,11 +12,11 @@
 
 namespace ebbtide {
 
-// What a plan does but for its copies, and what it copies. Peaks do not count
-// moved values while they are away.
+// The effects of a plan without its copies, and the values that it copies.
+// Peaks do not count offloaded values while they are on the host.
 struct Traffic {
-  absl::Span<const int64_t> forward_peak;  // of ops
-  absl::Span<const int64_t> stage_peak;    // of stages, as the next
+  absl::Span<const int64_t> forward_peak;  // by op
+  absl::Span<const int64_t> stage_peak;    // by stage, as the next
   absl::Span<const Time> rebuild_time;
   Time overhead = 0;                 // their sum
   absl::Span<const Transfer> moved;  // in the order of their release
@@ -62,10 +62,10 @@ class Lanes {
   std::deque<Copy> leaving_;
   std::vector<Transfer> queue_;  // in order of first use
   std::vector<int> wanted_;      // stage before which each would best start
-  std::vector<Time> off_end_;    // of values: end of the offload
-  std::vector<Time> back_end_;   // of values: end of the restore
-  std::vector<int64_t> early_;   // of stages: bytes restored before their use
-  std::vector<Time> start_;      // of stages, without waiting
+  std::vector<Time> off_end_;    // by value: end of the offload
+  std::vector<Time> back_end_;   // by value: end of the restore
+  std::vector<int64_t> early_;   // by stage: bytes restored before their use
+  std::vector<Time> start_;      // by stage, without waiting
   std::vector<std::vector<int>> restore_before_;
 };
 

@@ -18,7 +18,7 @@ struct Stay {
 Stay StayOf(const Profile& profile, int v, int last_need, bool offload) {
   const Value& value = profile.values[v];
   const bool pinned = !profile.ops[value.op].replayable || !value.retainable;
-  // During the instant of its release the script may have let go already.
+  // During the instant of its release the script may have released it already.
   int end = value.released;
   if (pinned && !(offload && value.movable)) end = std::max(end, last_need + 1);
   return {value.op, std::max(end, value.op)};

@@ -1,9 +1,9 @@
-// What no plan for a profile gets below, by looking at single instants.
+// A lower bound on the peak of any plan for a profile, from single instants.
 //
-// At an instant everything is on the device that it reads or makes, that the
+// At an instant all bytes are on the device that it reads or makes, that the
 // script holds, and, without a lane to the host, every saved value that cannot
-// be made again and is still to come. Fast: one pass over the profile. The
-// least peak that a plan is known for (planner/plan.h, Floor) is never less.
+// be recomputed and is still to come. Fast: one pass over the profile. The
+// least peak of a known plan (planner/plan.h, Floor) is never less.
 #ifndef EBBTIDE_PLANNER_LEAST_PEAK_H_
 #define EBBTIDE_PLANNER_LEAST_PEAK_H_
 

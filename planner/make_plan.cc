@@ -179,8 +179,8 @@ absl::Status Scatter(const Graph& graph, const PlanOptions& options,
   return FinishPlan(*graph.profile, std::move(actions), plan).status();
 }
 
-// What evicting on demand comes to. It knows no least budget: where it fails
-// its own peak is told.
+// Plans by evicting on demand. This solver has no least budget: if it fails its
+// own peak is reported.
 absl::Status Evict(const Graph& graph, Plan* plan) {
   const auto order =
       plan->solver == "dtr" ? DemandOrder::kDtr : DemandOrder::kNextUse;
@@ -326,7 +326,7 @@ absl::StatusOr<std::vector<CurvePoint>> MakeCurveOrThrow(
     if (!plan.ok()) return plan.status();
     if (!plan->feasible) break;
     AddPoint({part.budget, plan->time}, &curve);
-    // Down to the least that the solver knows a plan for, in equal steps.
+    // Down to the least budget that the solver has a plan for, in equal steps.
     const int64_t step =
         (Count(part.budget) - Count(plan->least_budget)) / std::max(1, k - 1);
     if (step <= 0) break;

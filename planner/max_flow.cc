@@ -34,7 +34,7 @@ void MaxFlow::Restore() {
   }
 }
 
-// Ends at the sink: no node as far away is on a shortest path.
+// Ends at the sink: no node at its distance is on a shortest path.
 bool MaxFlow::Levels(int source, int sink) {
   std::fill(level_.begin(), level_.end(), -1);
   queue_.assign(1, source);

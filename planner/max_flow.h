@@ -47,11 +47,11 @@ class MaxFlow {
 
   std::vector<Edge> edges_;
   std::vector<Arc> arcs_;   // by node, so that a node's lie side by side
-  std::vector<int> first_;  // of arcs_, by node, and the end
+  std::vector<int> first_;  // index in arcs_, by node, and the end
   std::vector<int> level_;
-  std::vector<int> next_;  // of arcs_, by node
+  std::vector<int> next_;  // index in arcs_, by node
   std::vector<int> queue_;
-  std::vector<int> path_;  // of arcs
+  std::vector<int> path_;  // indices in arcs_
 };
 
 }  // namespace ebbtide

@@ -52,10 +52,10 @@ class SlidingMax {
   size_t readers_[2] = {0, 0};  // where the ends were found last
 };
 
-// The layers that can be the best next checkpoint of those to come. Of two,
+// The layers that can be the best next checkpoint of those to come. Among two,
 // the right one has the larger U and the smaller M: see Enter(). So the best is
 // where U first reaches M, or the one before; that place only moves left, and
-// what is right of it goes.
+// the layers right of it are dropped.
 class NextCheckpoints {
  public:
   explicit NextCheckpoints(absl::Span<const int64_t> sizes)

@@ -29,7 +29,7 @@ struct TimeRow {
 template <class T>
 struct MinPlusTerm {
   T cost;
-  int first;  // of the term; no less than the lows of both rows
+  int first;  // first term; no less than the lows of both rows
   int shift;
   TimeRow<T> left;
   TimeRow<T> right;

@@ -1,4 +1,4 @@
-// What one way to hold budgets can do with a step: the floor, proven and known,
+// Results of one way to hold budgets for a step: the floor, proven and known,
 // and the time against the budget, of whole steps.
 #ifndef EBBTIDE_PLANNER_OUTLOOK_H_
 #define EBBTIDE_PLANNER_OUTLOOK_H_

@@ -103,7 +103,8 @@ class MenuMaker {
   }
 
  private:
-  // Of a value: kept, rebuilt once and held, or rebuilt for each use.
+  // Treatment of a value: kept, recomputed once and held, or recomputed for
+  // each use.
   enum Row { kKept, kHeld, kDropped };
 
   bool NeededOutside(int n) const {
@@ -174,7 +175,7 @@ class MenuMaker {
     }
   }
 
-  // What every plan saves.
+  // Bytes that every plan saves.
   int64_t Fewest() const {
     int64_t bytes = 0;
     for (int n = 0; n < graph_.values; ++n) {

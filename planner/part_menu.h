@@ -1,6 +1,6 @@
-// What a part of the graph can do, each choice with what it takes and costs:
-// the menu that the merge above chooses from (the options of HiRemate). Private
-// to the planner.
+// The options of a part of the graph, each with its needs and costs: the menu
+// that the merge above chooses from (the options of HiRemate). Private to the
+// planner.
 #ifndef EBBTIDE_PLANNER_PART_MENU_H_
 #define EBBTIDE_PLANNER_PART_MENU_H_
 
@@ -19,9 +19,9 @@ struct PartOption {
   int64_t save = 0;      // from the part's forward to its backward
   int64_t forward = 0;   // peak of its forward ops
   int64_t backward = 0;  // peak of its stages
-  Time time = 0;         // of rebuilding
+  Time time = 0;         // time of recomputation
   // A part that is not split: its draft. Else the options of its children, and
-  // whether its forward is run again before its stages, saving nothing before.
+  // whether its forward is recomputed before its stages, saving nothing before.
   int draft = -1;
   std::vector<int> children;
   bool again = false;

@@ -3,8 +3,8 @@
 //
 // Parts save in forward order and are done with in backward order, so while one
 // runs, either way, what those before it save is there and what those behind it
-// save is not. Of two choices for the parts so far the one with fewer bytes and
-// less time is better whatever follows. Private to the planner.
+// save is not. If one of two choices for the parts so far has fewer bytes and
+// less time it is better whatever follows. Private to the planner.
 #ifndef EBBTIDE_PLANNER_PART_MERGE_H_
 #define EBBTIDE_PLANNER_PART_MERGE_H_
 
@@ -25,7 +25,8 @@ struct RowPart {
 struct RowLimits {
   int64_t forward = 0;
   int64_t backward = 0;
-  // Of the bytes while the row's forward is run again; negative: it is not.
+  // Limit on the bytes while the row's forward is recomputed; negative: it is
+  // not.
   int64_t again = -1;
 };
 
@@ -34,10 +35,10 @@ struct RowLimits {
 std::vector<PartOption> MergeRow(const std::vector<RowPart>& row,
                                  const RowLimits& limits, size_t most);
 
-// What is needed of a row to make it a part.
+// The facts of a row that make it a part.
 struct RowFacts {
   int64_t outside_save = 0;  // values that are kept whatever it does
-  Time again_time = 0;       // of running its forward again
+  Time again_time = 0;       // time to recompute its forward
   int64_t first_before = 0;  // `before` of its first stage, above the base
 };
 

@@ -32,7 +32,7 @@ class Builder {
  private:
   bool Own(int op) const { return part_.begin <= op && op < part_.end; }
 
-  // What comes in through v is there whenever the part runs.
+  // An input through v is there whenever the part runs.
   bool Given(int v) const {
     return uses_.kept[v] || graph_.held[v] >= part_.end_stage - 1 ||
            !graph_.replayable[graph_.op[v]];

@@ -17,15 +17,15 @@ namespace ebbtide {
 
 // The ops of a part, its stages, and before them a stage 0 for all that happens
 // between the part's forward and its backward: it needs the values that other
-// parts use, which so are kept, and its `during` is the solver's to set. What
-// comes in is made by one op in no time and has no bytes, they are its maker's;
-// what comes in and cannot be kept is made by copies of the ops that make it.
-// Bytes that are there all along, `other` and `before`, are left out.
+// parts use, which so are kept, and its `during` is the solver's to set. A
+// value from outside is made by one op in no time and has no bytes, they are
+// its maker's; one that cannot be kept is made by copies of the ops that make
+// it. Bytes that are there all along, `other` and `before`, are left out.
 struct PartProfile {
   Profile profile;
   std::vector<int> values;     // index in the graph; -1: input
-  std::vector<char> own;       // of values: made by the part
-  std::vector<int64_t> other;  // of ops: `other` in forward, above base_other
+  std::vector<char> own;       // by value: made by the part
+  std::vector<int64_t> other;  // by op: `other` in forward, above base_other
   int64_t base_other = 0;
   int64_t base_before = 0;
 };
@@ -37,12 +37,12 @@ PartProfile MakePartProfile(const Graph& graph, const Uses& uses,
 // plans are equally good for both: structure, sizes, times and flags.
 std::string Signature(const PartProfile& part);
 
-// What is known of a part besides what it has in common with equal ones.
+// The facts in which a part differs from equal ones.
 struct PartFacts {
   int menu = -1;  // the number of its profile among the distinct ones
   int64_t base_other = 0;
   int64_t base_before = 0;
-  std::vector<int> values;  // of the draft's values
+  std::vector<int> values;  // graph indices of the draft's values
   std::vector<char> own;
 };
 

@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-// Of Python's pickletools.
+// Opcodes of Python's pickletools.
 enum Op : unsigned char {
   kMark = '(',
   kEmptyTuple = ')',
@@ -274,7 +274,7 @@ class PickleReader {
 
   const absl::string_view text_;
   size_t at_ = 0;
-  size_t begin_ = 0;  // of the operation
+  size_t begin_ = 0;  // begin of the operation
   Pickle pickle_;
   std::vector<Pickle::Id> stack_;
   std::vector<size_t> marks_;  // heights of the stack

@@ -1,12 +1,12 @@
-// Where each buffer of a program lies in one arena, so that buffers that are
-// there at once do not overlap and the arena is as small as can be (dynamic
-// storage allocation, NP-complete).
+// Places each buffer of a program in one arena, so that buffers that are there
+// at once do not overlap and the arena is as small as can be (dynamic storage
+// allocation, NP-complete).
 //
 // First a portfolio of greedy orders (planner/place_greedy.h): on traces of
-// training steps it ends within 1 % of the lower bound. What is left is for
-// rounds in which those that stick out are placed earlier, and for an anytime
-// branch and bound (planner/place_search.h), within a number of nodes.
-// All of it is deterministic: no clock and no random number is asked.
+// training steps it ends within 1 % of the lower bound. The rest is left to
+// rounds in which those that stick out are placed earlier, and to an anytime
+// branch and bound (planner/place_search.h), within a number of nodes. All of
+// it is deterministic: no clock and no random number is asked.
 #ifndef EBBTIDE_PLANNER_PLACE_H_
 #define EBBTIDE_PLANNER_PLACE_H_
 
@@ -21,7 +21,7 @@
 namespace ebbtide {
 
 struct PlaceOptions {
-  // Of the search; visits that look at much count for more. 0: the greedy
+  // Nodes of the search; visits that look at much count for more. 0: the greedy
   // orders only. Above kMostSearched buffers there is no search behind the
   // rounds.
   int64_t nodes = 900'000;

@@ -163,7 +163,7 @@ GreedyPlacer::GreedyPlacer(const PlaceProblem& problem)
   for (const Buffer& b : problem.buffers) pieces_.push_back(Pieces(b));
   if (Streams(problem) > 1) return;
   // Two pieces that meet do so where the later of them begins, so these
-  // instants are all that have to be told apart.
+  // instants are all that matter.
   std::vector<int64_t> begins;
   for (const auto& pieces : pieces_) {
     for (const Lifetime& piece : pieces) begins.push_back(piece.begin[0]);

@@ -82,7 +82,7 @@ class Placer {
   Placer(Bytes page, int64_t pages)
       : page_(Count(page)), memory_(pages * Count(page)), all_(0, memory_) {}
 
-  // A buffer that is there at both ends of the program, and away in the gap:
+  // A buffer that exists at both ends of the program, and not in the gap:
   // others may have its place in between. False where there is no room.
   bool PlaceForEver(int64_t size, const Lifetime& gap, PageSpot* spot) {
     if (for_ever_ + size > memory_) return false;
@@ -96,7 +96,7 @@ class Placer {
   }
   std::optional<PageSpot> Place(int64_t size, int64_t hint,
                                 const Lifetime& live) {
-    // Lent places come first: they have room for fewer buffers.
+    // Places in gaps come first: they have room for fewer buffers.
     std::vector<Holes*> holes;
     for (auto& [begin, lent] : lent_) {
       if (lent.begin <= live.begin[0] && live.end[0] <= lent.end) {
@@ -157,9 +157,10 @@ class Placer {
 
   const int64_t page_;
   const int64_t memory_;
-  Holes all_;                     // but those of what is lent
+  Holes all_;                     // holes outside of places in gaps
   std::map<int64_t, Lent> lent_;  // by begin
-  int64_t for_ever_ = 0;          // below it lies what is there at both ends
+  int64_t for_ever_ = 0;          // below it lie the buffers that exist at both
+                                  // ends
 };
 
 }  // namespace
@@ -173,7 +174,7 @@ std::optional<std::vector<PageSpot>> PlaceInPages(const PlaceProblem& problem,
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return buffers[a].live.begin[0] < buffers[b].live.begin[0];
   });
-  using End = std::pair<int64_t, int>;  // of the buffer
+  using End = std::pair<int64_t, int>;  // end of the buffer
   std::priority_queue<End, std::vector<End>, std::greater<>> ends;
   Placer placer(page, pages);
   std::vector<PageSpot> spots(buffers.size());

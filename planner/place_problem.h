@@ -1,4 +1,4 @@
-// What has to be placed in one arena of memory, and where it was placed.
+// A problem of placing buffers in one arena of memory, and its solution.
 #ifndef EBBTIDE_PLANNER_PLACE_PROBLEM_H_
 #define EBBTIDE_PLANNER_PLACE_PROBLEM_H_
 
@@ -18,9 +18,8 @@ namespace ebbtide {
 using VectorClock = absl::InlinedVector<int64_t, 1>;
 
 // Half-open: [begin, end). One lifetime is over before another begins if its
-// end is at most the other's beginning on every stream (Lamport's order, as
-// vector clocks tell it); two of which neither is over before the other may
-// meet.
+// end is at most the other's beginning on every stream (Lamport's order, by
+// vector clocks); two of which neither is over before the other may meet.
 struct Lifetime {
   VectorClock begin;
   VectorClock end;
@@ -34,7 +33,7 @@ struct Buffer {
   // Parts of the lifetime in which the bytes are elsewhere (swapped out) and
   // anybody may lie at this address; in order, one over before the next begins.
   std::vector<Lifetime> gaps;
-  Bytes alignment{1};           // of the offset
+  Bytes alignment{1};           // alignment of the offset
   std::optional<Bytes> offset;  // where it has to lie, if that is given
 
   friend bool operator==(const Buffer&, const Buffer&) = default;
@@ -56,8 +55,8 @@ inline constexpr int64_t kMostBytes = int64_t{1} << 60;
 // 1, the sizes (each with its alignment) sum up to kMostBytes or more, a
 // lifetime is empty or has not the clocks that the first has, a gap lies
 // outside the lifetime or out of order, nothing is left beside the gaps, or a
-// fixed offset is negative, above kMostBytes or not aligned. Whether fixed
-// buffers overlap is seen when they are placed.
+// fixed offset is negative, above kMostBytes or not aligned. Overlaps of fixed
+// buffers are found when they are placed.
 absl::Status CheckPlaceProblem(const PlaceProblem& problem);
 
 // The parts of a valid buffer's lifetime in which its bytes are there.
@@ -65,7 +64,7 @@ std::vector<Lifetime> Pieces(const Buffer& buffer);
 
 // a <= b on every stream.
 bool IsOver(const VectorClock& a, const VectorClock& b);
-// Whether two buffers may be there at once.
+// True if two buffers may be there at once.
 bool Meet(absl::Span<const Lifetime> a, absl::Span<const Lifetime> b);
 
 // The least multiple of `alignment` that is at least `offset`.

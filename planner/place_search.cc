@@ -12,11 +12,12 @@ namespace {
 
 // Nodes of the first round for each target and order; doubled by each round.
 constexpr int64_t kFirstNodes = 1000;
-// Of these for the height that would end the search, over any other.
+// Weight of these nodes for the height that would end the search, over any
+// other.
 constexpr int64_t kLastShare = 8;
 
-// What all offsets of canonical placements are multiples of: sizes and fixed
-// offsets are, and alignments that are not divide it.
+// The unit of all offsets of canonical placements: sizes and fixed offsets are
+// multiples of it, and alignments that are not divide it.
 int64_t UnitOf(const PlaceProblem& problem) {
   int64_t unit = 0;
   for (const Buffer& b : problem.buffers) {
@@ -53,7 +54,7 @@ class Searcher {
   int64_t height() const { return height_; }
   int64_t least() const { return least_; }
   int64_t left() const { return left_; }
-  // Of what was found, by buffer; empty if nothing was.
+  // Offsets found, by buffer; empty if none were.
   const std::vector<int64_t>& offsets() const { return offsets_; }
 
  private:

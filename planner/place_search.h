@@ -27,10 +27,10 @@ struct SearchResult {
 };
 
 // Looks below `first`, a valid placement, for the lowest one: at most down to
-// `enough`, and never below `least`, which nothing is lower than. Heights are
-// told apart to a 1024th, so the answer is exact up to 1024 units of size (the
-// greatest common divisor of sizes, alignments and fixed offsets) where the
-// nodes suffice.
+// `enough`, and never below `least`, a lower bound. Heights are distinguished
+// to a 1024th, so the answer is exact up to 1024 units of size (the greatest
+// common divisor of sizes, alignments and fixed offsets) where the nodes
+// suffice.
 SearchResult SearchPlacement(const PlaceProblem& problem,
                              const Placement& first, Bytes least, Bytes enough,
                              int64_t nodes);

@@ -16,8 +16,8 @@ Lifetime Live(int64_t begin, int64_t end) {
   return {.begin = {begin}, .end = {end}};
 }
 
-// The instants of a step are its requests. What is alive when the next one
-// begins is there at both ends of each, and not in between.
+// The instants of a step are its requests. A block alive when the next step
+// begins exists at both ends of each, and not in between.
 Buffer BufferOf(absl::Span<const StepBlock> step, size_t i, Bytes grain) {
   const auto count = static_cast<int64_t>(step.size());
   const auto begin = static_cast<int64_t>(i);

@@ -52,7 +52,7 @@ PlaceTree::PlaceTree(const PlaceProblem& problem, Bytes unit)
   looked_.resize(sections_.size());
   by_begin_.resize(n);
   std::iota(by_begin_.begin(), by_begin_.end(), 0);
-  // With several streams one clock does not tell what falls apart.
+  // With several streams one clock does not show which blocks are disjoint.
   for (Block& block : blocks_) {
     if (streams > 1) block.hull = {0, 1};
   }
@@ -182,7 +182,7 @@ int64_t PlaceTree::LowestEnd(absl::Span<const int> group, Last last) {
   for (int id : group) {
     const Block& block = blocks_[id];
     const int64_t offset = OffsetOf(id);
-    if (offset < least_[id]) return -1;  // what is fixed is covered
+    if (offset < least_[id]) return -1;  // a fixed one is covered
     const bool behind = IsBehind(id, last);
     if (behind && block.fixed >= 0) return -1;
     if (behind) behind_.push_back(id);
@@ -290,7 +290,7 @@ PlaceTree::Answer PlaceTree::SolveApart(absl::Span<const int> group, Last last,
   std::vector<int> ranks;
   ranks.reserve(group.size());
   for (int id : group) ranks.push_back(rank_[id]);
-  // Of those at the last offset any may come next in the new order.
+  // Among those at the last offset any may come next in the new order.
   last.rank = -1;
   Answer answer = Answer::kFound;
   for (const absl::Span<const int>& part : parts) {

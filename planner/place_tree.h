@@ -1,5 +1,5 @@
-// The tree of canonical placements below one height, searched in depth. What it
-// rests on is said in planner/place_search.h. Private to the planner.
+// The tree of canonical placements below one height, searched in depth.
+// planner/place_search.h has its foundation. Private to the planner.
 #ifndef EBBTIDE_PLANNER_PLACE_TREE_H_
 #define EBBTIDE_PLANNER_PLACE_TREE_H_
 
@@ -15,7 +15,7 @@
 
 namespace ebbtide {
 
-// Who comes first of those that can lie equally low: the greatest by these, one
+// Order among buffers that can lie equally low: the greatest by these, one
 // after the other. Width is length in time, and crowd the most bytes that are
 // there at once and not yet placed.
 enum class TreeOrder {
@@ -31,12 +31,12 @@ class PlaceTree {
  public:
   enum class Answer { kFound, kNone, kUnknown };
 
-  // Sizes, alignments and offsets are multiples of `unit`, and so is what is
-  // said of them from here on. O(n^2) pairs of buffers are compared.
+  // Sizes, alignments and offsets are multiples of `unit`; all numbers from
+  // here on are in units. O(n^2) pairs of buffers are compared.
   PlaceTree(const PlaceProblem& problem, Bytes unit);
 
-  // Whether there is a placement within `capacity`; kUnknown once `nodes` are
-  // visited. Of equal offsets the buffer that `order` names comes first.
+  // Searches a placement within `capacity`; kUnknown once `nodes` are visited.
+  // Among equal offsets the buffer that `order` names comes first.
   Answer Search(int64_t capacity, TreeOrder order, int64_t nodes);
 
   // After kFound, by buffer, in units.
@@ -64,8 +64,8 @@ class PlaceTree {
   void MakeSections(const PlaceProblem& problem, int stream);
   // Gives ranks to those of a group, by what is not yet placed.
   void Rank(absl::Span<const int> group);
-  // What is on the trail from `mark` on has not been looked at in sections; if
-  // there is no mark, nothing has.
+  // The entries of the trail from `mark` on have not been looked at in
+  // sections; if there is no mark, none has.
   Answer Solve(absl::Span<const int> group, Last last,
                std::optional<size_t> mark);
   Answer SolveAlone(int id);
@@ -76,7 +76,8 @@ class PlaceTree {
   int64_t OffsetOf(int id) const;
   // The lowest end of a buffer of the group, or -1 if not all can be placed.
   int64_t LowestEnd(absl::Span<const int> group, Last last);
-  // Whether what was there when LowestEnd looked fits above what was placed.
+  // True if the buffers present when LowestEnd looked fit above the placed
+  // ones.
   bool SectionsFit(absl::Span<const int> group, std::optional<size_t> mark);
   bool SectionFits(int section);
   // All that an answer depends on, in 128 bits that are taken for equal only
@@ -101,12 +102,13 @@ class PlaceTree {
   std::vector<int64_t> least_;   // by buffer: above what is placed
   std::vector<int64_t> from_;    // by buffer, of a group: no lower offset
   std::vector<char> placed_;     // by buffer
-  // What least_ was, or kPut, by buffer: groups that were solved before one
-  // that was not are taken back with what came before them.
+  // Former values of least_, or kPut, by buffer: groups that were solved before
+  // one that was not are taken back with those before them.
   std::vector<std::pair<int, int64_t>> trail_;
-  std::vector<std::vector<int>> sections_;  // who is there
+  std::vector<std::vector<int>> sections_;  // buffers there
   std::vector<int64_t> sum_;                // by section, within Rank
-  // Of the last call of LowestEnd: its number, its group and who is behind.
+  // State of the last call of LowestEnd: its number, its group and the buffers
+  // behind.
   int64_t group_ = 0;
   std::vector<int64_t> in_group_;  // by buffer: the last such number
   std::vector<int64_t> looked_;    // by section: the same, in SectionsFit

@@ -1,5 +1,5 @@
-// What to keep, offload and rematerialize, and when: a list of actions in
-// execution order, with what the simulator says of it.
+// A plan: the values to keep, offload and recompute, and when, as a list of
+// actions in execution order, with the simulator's results.
 #ifndef EBBTIDE_PLANNER_PLAN_H_
 #define EBBTIDE_PLANNER_PLAN_H_
 
@@ -36,12 +36,12 @@ struct Action {
 // Order: every forward op once, then every stage once, both in the profile's
 // order; recomputes and restores only after the last forward op; frees and
 // offloads only after the value's `released`. A value is out of reach from the
-// start of its offload to the end of its restore; its op is not run again
-// while it is on the host. What the script holds past
-// the last stage (released = ops + stages) stays; all else is gone at the end.
+// start of its offload to the end of its restore; its op is not recomputed
+// while it is on the host. A value that the script holds past the last stage
+// (released = ops + stages) stays; all else is gone at the end.
 //
 // Everything that leaves the device leaves by an action, also values that
-// autograd lets go by itself after their last stage.
+// autograd releases by itself after their last stage.
 struct Plan {
   std::string solver;
   Bytes budget{};
@@ -53,13 +53,13 @@ struct Plan {
   Time lower_bound_time = 0;
   // The instants that prove it and what fills them; empty: none needed.
   std::string bound_witness;
-  Bytes least_budget{};       // least peak this solver knows a plan for
+  Bytes least_budget{};       // least peak of this solver's known plans
   std::string floor_witness;  // the instant that needs it, as in FloorResult
   double plan_seconds = 0;
   std::vector<Action> actions;
 };
 
-// Whether any of the plan's actions is of that kind.
+// True if any of the plan's actions is of that kind.
 bool Contains(const Plan& plan, Action::Do what);
 
 struct PlanOptions {

@@ -1,4 +1,4 @@
-// The draft, its events, and what is rebuilt before each stage. Bytes:
+// The draft, its events, and the ops recomputed before each stage. Bytes:
 // plan_state_bytes.cc.
 #include "planner/plan_state.h"
 
@@ -18,7 +18,7 @@ void PlanState::Load(Draft draft) {
     if (graph_.pinned[v]) draft_.bits.SetRow(v, 1);
     const Row& row = draft_.bits.row(v);
     for (int t : row.early()) early_[t].push_back(v);
-    // What no change has logged has no interval that Update would take away.
+    // A value without logged changes has no interval that Update would remove.
     events_[v].clear();
     ChangeEvents(v);
     const int first = graph_.held[v];
@@ -203,14 +203,14 @@ int PlanState::Pop() {
   return t;
 }
 
-// Whether v is there when stage t comes, before any rebuilding.
+// True if v is there when stage t comes, before any recomputation.
 bool PlanState::IsThere(int v, int t) const {
   if (graph_.held[v] >= t) return true;
   const auto next = EventFrom(events_[v], t);
   return next != events_[v].begin() && (next - 1)->bit;
 }
 
-// What must be rebuilt before stage t, anew.
+// Determines anew the ops to recompute before stage t.
 void PlanState::Close(int t) {
   StageWork& work = ChangeWork(t);
   const StageWork& was = old_work_[works_ - 1].second;
@@ -239,7 +239,7 @@ void PlanState::Close(int t) {
   MoveEvents(t, was, work);
 }
 
-// Ascending; op_mark_ marks just these. What lies close together is collected
+// Sorts ascending; op_mark_ marks just these. Ops close together are collected
 // in one pass, which takes a third of the time of sorting.
 void PlanState::SortMarked(std::vector<int>* ops) {
   if (ops->empty()) return;

@@ -1,14 +1,14 @@
 // A draft and its exact evaluation, kept up to date while the draft changes: a
-// change costs the stages whose rebuilding it alters, not the whole graph.
+// change costs the stages whose recomputation it alters, not the whole graph.
 //
-// Events. Value v has an event at each stage that uses it or runs its op
-// again, one at the loss if it can be kept across it, and one at the stage that
-// ends the script's hold. Its bit at an event decides whether it is there
-// until the next one. So a changed bit concerns the stage of the next event;
-// rebuilding that differs there moves events of other values, whose next
-// events are all later: one sweep over the concerned stages, in their order,
-// brings everything up to date. Bytes follow: a value that stays from one
-// event to another adds to the stages between. Private to the planner.
+// Events. Value v has an event at each stage that uses it or recomputes it, one
+// at the loss if it can be kept across it, and one at the stage that ends the
+// script's hold. Its bit at an event decides whether it is there until the next
+// one. So a changed bit concerns the stage of the next event; recomputation
+// that differs there moves events of other values, whose next events are all
+// later: one sweep over the concerned stages, in their order, brings everything
+// up to date. Bytes follow: a value that stays from one event to another adds
+// to the stages between. Private to the planner.
 #ifndef EBBTIDE_PLANNER_PLAN_STATE_H_
 #define EBBTIDE_PLANNER_PLAN_STATE_H_
 
@@ -28,7 +28,7 @@ namespace ebbtide {
 struct Event {
   int stage = 0;  // -1: the loss
   char used = 0;  // or only made beside what is used
-  char bit = 0;   // whether it stays until the next event
+  char bit = 0;   // 1: it stays until the next event
 };
 using Events = absl::InlinedVector<Event, 4>;
 
@@ -40,7 +40,7 @@ auto EventFrom(EventList& events, int t) {
       [](const Event& event, int stage) { return event.stage < stage; });
 }
 
-// What happens before and in one stage.
+// Work before and in one stage.
 struct StageWork {
   struct Touch {
     int value = 0;
@@ -49,9 +49,8 @@ struct StageWork {
   std::vector<int> rebuilt;    // ops, ascending
   std::vector<Touch> touched;  // values that have an event here
   int64_t rise = 0;            // peak above what is there when it begins
-  Time time = 0;               // of the rebuilding
-  bool broken = false;  // something is needed that can be neither there nor
-                        // rebuilt
+  Time time = 0;               // time of the recomputation
+  bool broken = false;  // a needed value can be neither present nor recomputed
 };
 
 class PlanState {
@@ -61,7 +60,7 @@ class PlanState {
   // Replaces the draft, up to date. Pinned values are kept whatever it says.
   void Load(Draft draft);
 
-  // Changes. What the functions below say is of the draft at the last Update.
+  // Changes. The functions below refer to the draft at the last Update.
   void SetBit(int v, int t, char bit);
   void SetBits(int v, int begin, int end, char bit);  // stages [begin, end)
   void SetRow(int v, const Row& row);
@@ -72,9 +71,9 @@ class PlanState {
 
   // Once between Commits and Reverts.
   void Update();
-  // The same in three steps, between any of which changes may be reverted:
-  // most changes of a search are turned down by what the first steps tell, and
-  // the last takes most of the time where much is rebuilt.
+  // The same in three steps, between any of which changes may be reverted: most
+  // changes of a search are rejected by the results of the first steps, and the
+  // last takes most of the time if much is recomputed.
   void UpdateTime();   // rebuild_time, rebuilt
   void UpdateHeld();   // least_over
   void UpdatePeaks();  // all else
@@ -106,7 +105,7 @@ class PlanState {
   // Bytes above the budget: of stages by their weight, of the forward pass like
   // three stages, of the host tier likewise; a broken plan is far above it.
   double over() const;
-  // What over() will at least be after UpdatePeaks.
+  // A lower bound on over() after UpdatePeaks.
   double least_over() const;
   // Time that copies make the compute lane wait; of a broken plan 0.
   Time Stall();
@@ -135,7 +134,7 @@ class PlanState {
     int begin = 0;
     int end = 0;
     bool moved = false;   // on the host until its end
-    bool broken = false;  // and run again meanwhile, or asked for early
+    bool broken = false;  // and recomputed meanwhile, or restored early
 
     friend bool operator==(const Interval&, const Interval&) = default;
   };
@@ -144,8 +143,8 @@ class PlanState {
     int64_t bytes = 0;
     int broken = 0;
   };
-  // Whether a value that is kept across the loss is on the host until its
-  // first use, and is asked for early, which nothing would wait for.
+  // For a value that is kept across the loss: on the host until its first use,
+  // or restored early, which nothing would wait for.
   enum class Away : char { kNo, kMoved, kAskedEarly };
   struct OldEvents {
     int value;
@@ -196,20 +195,20 @@ class PlanState {
   const int64_t budget_;
   Lanes lanes_;
   Draft draft_;
-  std::vector<Events> events_;                      // of values
-  std::vector<StageWork> work_;                     // of stages
+  std::vector<Events> events_;                      // by value
+  std::vector<StageWork> work_;                     // by stage
   std::vector<absl::InlinedVector<int, 2>> early_;  // values by stage
-  BlockedPeaks forward_peak_;                       // of ops
-  BlockedPeaks stage_peak_;                         // of stages
-  std::vector<Time> rebuild_time_;                  // of stages
-  std::vector<double> weight_;                      // of stages
-  std::vector<Block> blocks_;                       // of stages
-  Block total_;                                     // of stages
+  BlockedPeaks forward_peak_;                       // by op
+  BlockedPeaks stage_peak_;                         // by stage
+  std::vector<Time> rebuild_time_;                  // by stage
+  std::vector<double> weight_;                      // by stage
+  std::vector<Block> blocks_;                       // blocks of stages
+  Block total_;                                     // sum over stages
   int64_t forward_most_ = 0;
   int64_t tail_ = 0;
   Moves moves_;
 
-  std::vector<int64_t> base_forward_;  // peaks with nothing kept or rebuilt
+  std::vector<int64_t> base_forward_;  // peaks with nothing kept or recomputed
   std::vector<int64_t> base_stage_;    // bytes that are there anyway
   std::vector<int> by_release_;        // movable values
 
@@ -223,17 +222,17 @@ class PlanState {
   Moves old_moves_;
 
   // Scratch, all zero or empty between calls.
-  std::vector<char> row_changed_;     // of values
-  std::vector<char> events_changed_;  // of values
-  std::vector<char> queued_;          // of stages
+  std::vector<char> row_changed_;     // by value
+  std::vector<char> events_changed_;  // by value
+  std::vector<char> queued_;          // by stage
   std::vector<int> queue_;            // a heap of stages
-  std::vector<char> rise_stale_;      // of stages
+  std::vector<char> rise_stale_;      // by stage
   std::vector<int> stale_;            // those stages
-  std::vector<char> mark_;            // of values
+  std::vector<char> mark_;            // by value
   std::vector<int> marked_;           // those values
-  std::vector<char> op_mark_;         // of ops
-  std::vector<char> there_;           // of values, within a stage
-  std::vector<char> stays_;           // of values, after it
+  std::vector<char> op_mark_;         // by op
+  std::vector<char> there_;           // by value, within a stage
+  std::vector<char> stays_;           // by value, after it
   std::vector<int> last_read_;
   std::vector<int> missing_;  // ops whose inputs are to be looked at
   std::vector<Transfer> moved_;

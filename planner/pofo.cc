@@ -13,7 +13,7 @@ namespace {
 
 constexpr Time kNever = std::numeric_limits<Time>::infinity();
 
-// Where all that is asked is whether there is a plan.
+// For callers that only ask if there is a plan.
 constexpr PofoEffort kLittle = {.labels = 64, .plans = 16};
 
 // The actions of a plan without frees, and what it moves.

@@ -1,8 +1,8 @@
-// Rematerialization and offload together on a chain: POFO (Beaumont,
-// Eyraud-Dubois, Shilova: "Efficient combination of rematerialization and
-// offloading for training DNNs", NeurIPS 2021), with whole tensors, any number
-// of ways to save a stage and what was dropped made again by the unpinned
-// program. Private to the planner.
+// Recomputation and offload together on a chain: POFO (Beaumont, Eyraud-Dubois,
+// Shilova: "Efficient combination of rematerialization and offloading for
+// training DNNs", NeurIPS 2021), with whole tensors, any number of ways to save
+// a stage and dropped values recomputed by the unpinned program. Private to the
+// planner.
 //
 // Copies out are asked for before the loss, copies in behind it, each lane in
 // order. A value is copied out as soon as it is made, and its bytes leave when
@@ -24,7 +24,7 @@
 namespace ebbtide {
 
 struct PofoEffort {
-  size_t labels = 500;  // of each stage
+  size_t labels = 500;  // labels of each stage
   size_t plans = 400;   // that are simulated
 };
 
@@ -45,14 +45,14 @@ class Pofo {
 
   // The best plan found; it has passed SimulateChain.
   PofoSolution Solve(Bytes budget, const PofoEffort& effort = {}) const;
-  // What the search expects of the best plan; infinity where it finds none.
+  // The search's estimate of the best plan; infinity if it finds none.
   // `continuous`: in the paper's model, where bytes leave and come while they
   // are copied, which no plan of whole values reaches.
   Time Estimate(Bytes budget, bool continuous = false) const;
   // The least budget that some effort finds a plan for, up to a thousandth of
   // it; no more than `feasible`, for which there is one.
   Bytes LeastBudget(Bytes feasible) const;
-  // Whether no size was rounded.
+  // True if no size was rounded.
   bool IsExact() const { return ebbtide::IsExact(chain_, slots_); }
 
  private:

@@ -24,7 +24,7 @@ struct Return {
   PofoMove move;
   Bytes size{};
   int need = 0;   // position of the first reader behind the loss
-  int start = 0;  // of the action that the copy starts before
+  int start = 0;  // action that the copy starts before
 };
 
 // In the order of need. Each as early as it fits from then on, but not before

@@ -1,4 +1,4 @@
-// Where a chain's plan copies values out and back. Private to the planner.
+// Places the copies out and back of a chain's plan. Private to the planner.
 #ifndef EBBTIDE_PLANNER_POFO_MOVES_H_
 #define EBBTIDE_PLANNER_POFO_MOVES_H_
 

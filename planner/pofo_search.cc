@@ -10,7 +10,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr double kSlack = 1e-6;  // of sums of slots
+constexpr double kSlack = 1e-6;  // slack of sums of slots
 constexpr Time kNever = std::numeric_limits<Time>::infinity();
 // One label for each cell of a grid this fine goes on.
 constexpr int64_t kGrid = 200;
@@ -45,7 +45,8 @@ int64_t RoundDown(const std::vector<int64_t>& sums, int64_t slots) {
 struct PofoSearch::Lane {
   Time clock = 0;
   double left = 0;                   // slots to be copied out
-  const std::vector<int64_t>* sums;  // of items that are, the latest first
+  const std::vector<int64_t>* sums;  // sums of offloaded items, the latest
+                                     // first
 };
 
 PofoSearch::PofoSearch(const SlotChain& chain, const SegmentTable& table,
@@ -120,7 +121,7 @@ PofoSegment PofoSearch::Inner(const PofoLabel& label,
                               const ChainCell& cell) const {
   const int64_t room = limits_.room - label.kept - label.size;
   PofoSegment best;
-  // Of what is due, some is there all along and the rest arrives in a stall.
+  // Some of the due items are there all along and the rest arrives in a stall.
   for (auto there = due.rbegin(); there != due.rend(); ++there) {
     const int64_t slots = room - *there;
     if (slots < 0) continue;

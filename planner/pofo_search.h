@@ -3,11 +3,11 @@
 //
 // A plan is a path of items over the stages' outputs. From item x[p], alone or
 // in a saved set, an arc leads to x[k], made by running stages p to k - 1, or
-// to the saved set of stage k - 1, whose input is dropped; what the arc passes
-// is made again by the unpinned program (planner/segment_cells.h). Every item
-// stays on the device or goes to the host and comes back. Read backward in
-// time, the lane that brings items back is one that takes them away, so both
-// are counted in the same way.
+// to the saved set of stage k - 1, whose input is dropped; the values that the
+// arc passes are recomputed by the unpinned program (planner/segment_cells.h).
+// Every item stays on the device or goes to the host and comes back. Read
+// backward in time, the lane that restores items is one that offloads them, so
+// both are counted in the same way.
 #ifndef EBBTIDE_PLANNER_POFO_SEARCH_H_
 #define EBBTIDE_PLANNER_POFO_SEARCH_H_
 
@@ -38,15 +38,16 @@ struct PofoLimits {
 
 struct PofoLabel {
   int node = 0;            // its item is x[node], or the saved set around it
-  int way = -1;            // of the saved set; negative: x alone
+  int way = -1;            // way of the saved set; negative: x alone
   bool offloaded = false;  // the item
-  int64_t size = 0;        // of the item
-  int64_t kept = 0;        // of the items before it
+  int64_t size = 0;        // size of the item
+  int64_t kept = 0;        // sum of the items before it
   int64_t host = 0;        // taken by all items so far
   double leaving = 0;      // still to be copied out, without the item
-  double due = 0;          // of earlier items: to be back when y[node] is there
-  Time cost = 0;           // of what lies before the node, forward and backward
-  Time estimate = 0;       // of the whole plan, nearly never too much
+  double due = 0;          // earlier items: to be back when y[node] is there
+  Time cost = 0;           // cost of the stages before the node, forward and
+                           // backward
+  Time estimate = 0;       // estimate of the whole plan, nearly never too much
   int64_t latest = 0;      // size of the item that went to the host last
   int parent = -1;
 };
@@ -55,7 +56,7 @@ struct PofoLabel {
 // unpinned program.
 struct PofoEnd {
   int label = 0;
-  Time estimate = 0;  // of the whole plan
+  Time estimate = 0;  // estimate of the whole plan
 };
 
 // How a segment is run: slots for the table, and the time with its stalls.
@@ -72,7 +73,7 @@ class PofoSearch {
 
   const std::vector<PofoLabel>& labels() const { return labels_; }
   const std::vector<PofoEnd>& ends() const { return ends_; }
-  // What no plan beats, as far as the unpinned program is exact.
+  // A lower bound on any plan's time, as far as the unpinned program is exact.
   Time bound() const { return bound_; }
 
   // The backward of an arc from the label's item to the cell's last stage.
@@ -113,7 +114,8 @@ class PofoSearch {
   std::vector<std::vector<int>> at_;  // labels by node
   std::vector<PofoEnd> ends_;
   Time bound_ = 0;
-  Time best_ = std::numeric_limits<Time>::infinity();  // of the ends
+  Time best_ = std::numeric_limits<Time>::infinity();  // best time among the
+                                                       // ends
 };
 
 }  // namespace ebbtide

@@ -151,7 +151,7 @@ absl::Status CheckSums(const Profile& profile) {
 }
 
 // The instant after which an unmanaged run has dropped each saved value: once
-// the script has let go and its last stage has run. A value that no stage
+// the script has released it and its last stage has run. A value that no stage
 // needs goes with the graph, after the last stage.
 std::vector<int> LastInstants(const Profile& profile) {
   const int forward = static_cast<int>(profile.ops.size());

@@ -1,8 +1,8 @@
 // A recorded step as the planner sees it: forward ops, the values they produce,
 // and the backward ops (stages) that need those values again.
 //
-// Instants. Forward op i is instant i; with F forward ops, stage t is instant
-// F + t. What happens after the last stage (the optimizer) is `tail`.
+// Instants. Forward op i is instant i; with F forward ops, stage t is instant F
+// + t. The time after the last stage (the optimizer) is `tail`.
 //
 // Bytes. A value is one storage in its final form: views and in-place results
 // are part of the value whose storage they share, and the ops that make them
@@ -12,8 +12,8 @@
 // instant's `other`. Live bytes under a plan at an instant are therefore
 //     other + bytes of the planner's values that the plan has resident.
 // A value that autograd does not save dies by itself at `released`; until then
-// its bytes are inside `other`, afterwards (if a plan rebuilds it in backward)
-// they are counted.
+// its bytes are inside `other`, afterwards (if a plan recomputes it in
+// backward) they are counted.
 #ifndef EBBTIDE_PLANNER_PROFILE_H_
 #define EBBTIDE_PLANNER_PROFILE_H_
 
@@ -50,15 +50,15 @@ struct Op {
   std::string name;
   std::vector<int> inputs;   // values read; leaves and constants are not values
   std::vector<int> outputs;  // values produced
-  Time time = 0;             // what it takes at least
+  Time time = 0;             // least time of the op
   TimeSpread spread;
-  Time host_time = 0;  // what issuing it takes a host that queues work
+  Time host_time = 0;  // time that a host that queues work takes to issue it
   // Peak of everything that is not a saved value while it runs in forward,
   // including its workspace and its unsaved outputs.
   Bytes other{};
-  // Peak beyond inputs and outputs when it is run again.
+  // Peak beyond inputs and outputs when it is recomputed.
   Bytes scratch{};
-  // Running it again from the same inputs gives the same bytes (verified).
+  // Recomputing it from the same inputs gives the same bytes (verified).
   bool replayable = false;
 };
 
@@ -72,11 +72,12 @@ struct Stage {
   Bytes during{};      // peak of other bytes while it runs; at least `before`
 };
 
-// Where and when a profile was measured, for people; empty where nobody knows.
+// Device, clock and date with which a profile was measured, for messages; empty
+// if unknown.
 struct Origin {
   std::string device;    // as its maker names it
-  double megahertz = 0;  // its clock rate, as the system tells; 0: it does not
-  std::string versions;  // of ebbtide and of what the job runs on
+  double megahertz = 0;  // its clock rate, as the system reports it; 0: unknown
+  std::string versions;  // versions of ebbtide and of the layers below the job
   std::string clock;     // that times are of
   std::string date;      // UTC, as 2026-01-31T23:59:59Z
   friend bool operator==(const Origin&, const Origin&) = default;

@@ -19,7 +19,7 @@ void ReadBytes(JsonReader& reader, const Json& object, const char* key,
   *out = Bytes{count};
 }
 
-// Where it is missing, nobody knows.
+// A missing spread is unknown.
 void ReadSpread(JsonReader& reader, const Json& json, TimeSpread* spread) {
   if (!reader.Has(json, "spread")) return;
   reader.Object(json, "spread", [&](const Json& member) {

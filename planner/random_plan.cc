@@ -13,12 +13,12 @@ using Do = Action::Do;
 
 enum class Where : uint8_t { kAway, kScript, kDevice, kHost };
 
-// How often a plan does what, as probabilities.
+// Probabilities of a random plan's actions.
 struct Temper {
-  double free = 0;     // of a value on the device, at each instant
+  double free = 0;     // for a value on the device, at each instant
   double offload = 0;  // likewise
-  double restore = 0;  // of a value on the host, before a stage that can wait
-  double rebuild = 0;  // of a value that is away, likewise
+  double restore = 0;  // for a value on the host, before a stage that can wait
+  double rebuild = 0;  // for an absent value, likewise
 };
 
 class Writer {
@@ -68,12 +68,12 @@ class Writer {
       return false;
     }
     if (wanted_[v] < Stage()) return true;
-    // When too much has been run again, what may be wanted stays.
+    // When too much has been recomputed, values that may be needed stay.
     return graph_.replayable[graph_.op[v]] && reruns_left_ > 0;
   }
 
-  // What goes to the host has to come back, and to be read before it may go
-  // again: only what a stage asks for does.
+  // An offloaded value has to be restored, and to be read before it may be
+  // offloaded again: only values that a stage asks for are.
   bool MayOffload(int v) const {
     const Value& value = graph_.profile->values[v];
     return offload_ && value.movable && graph_.keepable[v] &&
@@ -203,7 +203,8 @@ class Writer {
   const bool offload_;
   Temper temper_;
   int64_t reruns_left_;
-  int64_t room_ = int64_t{1} << 60;  // of the host, restores unread included
+  int64_t room_ = int64_t{1} << 60;  // room on the host, restores unread
+                                     // included
   int next_ = 0;                     // instant to come
   std::vector<Where> where_;
   std::vector<char> unread_;  // restored, and not read since

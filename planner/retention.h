@@ -2,15 +2,15 @@
 //
 // A plan is a bit W(v, t) for every value v and every stage t, and one for the
 // loss: after stage t (at the loss) v stays on the device until its next use,
-// if it is there. What a stage needs and is not there is rebuilt before it:
-// the ops of the missing closure, in their order, intermediate values leaving
-// after their last use unless their bit holds them. Bits matter where the value
-// is used and where the op that makes it is run again; between these any bits
-// mean the same.
+// if it is there. A value that a stage needs and that is not there is
+// recomputed before it: the ops of the missing closure, in their order,
+// intermediate values leaving after their last use unless their bit holds them.
+// Bits matter where the value is used and where the op that makes it is
+// recomputed; between these any bits mean the same.
 //
-// A value may also be rebuilt before a stage that has no use for it, while its
-// inputs happen to be there: such stages are listed beside its bits. With them
-// every plan can be written that runs an op again at most once before each
+// A value may also be recomputed before a stage that has no use for it, while
+// its inputs happen to be there: such stages are listed beside its bits. With
+// them every plan can be written that recomputes an op at most once before each
 // stage. Private to the planner.
 #ifndef EBBTIDE_PLANNER_RETENTION_H_
 #define EBBTIDE_PLANNER_RETENTION_H_
@@ -33,9 +33,9 @@ class Row {
   static constexpr int kEver = std::numeric_limits<int>::max();
 
   char Get(int t) const;
-  // Whether some bit of stages [begin, end) is set.
+  // True if some bit of stages [begin, end) is set.
   bool Any(int begin, int end) const;
-  // Of stages [begin, end).
+  // Sets the bits of stages [begin, end).
   void Set(int begin, int end, char bit);
   void Set(int t, char bit) { Set(t, t + 1, bit); }
   void Fill(char bit);
@@ -74,7 +74,7 @@ class Retention {
 // A plan as the solvers see it.
 struct Draft {
   Retention bits;
-  std::vector<char> offloaded;  // of values; empty: offload is not allowed
+  std::vector<char> offloaded;  // by value; empty: offload is not allowed
 };
 
 // Keeps every value that can be kept and offloads none.

@@ -153,7 +153,7 @@ void Search::Anneal(const Progress& progress, int patience) {
   int idle = 0;    // moves in a row that changed nothing
   int steady = 0;  // iterations on one side of the budget; negative: above it
   for (int64_t k = 1;; ++k) {
-    // Moves of plans that rebuild very much take milliseconds.
+    // Moves of plans that recompute very much take milliseconds.
     if (k % 32 == 0 || state_.rebuilt() > kMany) {
       const double done = progress();
       if (done >= 1) return;

@@ -1,7 +1,7 @@
 // The search for graph plans: retention bits changed move by move, accepted by
-// simulated annealing on the time of rebuilding and waiting plus a price on
-// every byte above the budget (docs/internals/planner.md). Deterministic for a
-// given seed and number of evaluations. Private to the planner.
+// simulated annealing on the time of recomputation and waiting plus a price on
+// every byte above the budget. Deterministic for a given seed and number of
+// evaluations. Private to the planner.
 #ifndef EBBTIDE_PLANNER_SEARCH_H_
 #define EBBTIDE_PLANNER_SEARCH_H_
 
@@ -23,8 +23,8 @@ class Search {
 
   // Replaces the present plan.
   void Load(const Draft& draft);
-  // Keeps rebuilt values for good, most time saved per byte first, as long as
-  // the budget holds.
+  // Keeps recomputed values for good, most time saved per byte first, as long
+  // as the budget holds.
   void Refill(const Progress& progress);
   // `patience`: moves in a row within the budget after which bytes above it
   // grow cheaper, until leaving it pays. With little the search roams, from one
@@ -36,7 +36,7 @@ class Search {
   // (planner/window.h). Does nothing for plans that move values.
   void Reoptimise(const Progress& progress);
 
-  // Of the present plan.
+  // Overhead, peak and fit of the present plan.
   Time overhead() const { return now_.overhead; }
   int64_t peak() const { return state_.peak(); }
   bool fits() const { return now_.over <= 0; }
@@ -98,7 +98,7 @@ class Search {
 
   std::vector<int> movers_;  // values whose bits matter
   std::vector<int> offloaders_;
-  std::vector<int> kind_;                // of values: same op name and bytes
+  std::vector<int> kind_;                // by value: same op name and bytes
   std::vector<std::vector<int>> kinds_;  // values of each kind
 
   // The best plan is `best_` with the changes of `since_` undone, last first;

@@ -12,7 +12,7 @@ void Search::Treat(int v, Treatment treatment) {
     if (treatment == Treatment::kHold) row.Set(-1, 0);
   }
   if (treatment == Treatment::kNear) {
-    // Held where the next stage that needs it is at most `near` away.
+    // Held if the next stage that needs it is at most `near` stages later.
     const int near = 6 << Below(4);
     for (int t : graph_.needed_by[v]) row.Set(std::max(0, t - near), t, 1);
   }
@@ -62,7 +62,7 @@ void Search::FlipOne() {
 
 void Search::DropAtPeak() { DropAt(PeakStage()); }
 
-// Holds the output of some op that is run again, the dearest of a few.
+// Holds the output of some recomputed op, the dearest of a few.
 bool Search::HoldRebuilt(int* value, int* stage) {
   int op = -1;
   if (state_.rebuilt() == 0) return false;
@@ -93,8 +93,8 @@ void Search::HoldAndDrop() {
   for (int k = 1 + Below(2); k > 0; --k) DropAt(worst);
 }
 
-// Exchanges a kept and a rebuilt value of one kind, of one neighbourhood or of
-// anywhere.
+// Exchanges a kept and a recomputed value of one kind, of one neighbourhood or
+// of anywhere.
 void Search::Swap() {
   constexpr int kNeighbourhood = 40;
   const int v = AnyOf(movers_);
@@ -168,8 +168,8 @@ void Search::SetEvents() {
   for (int k = begin; k < end; ++k) state_.SetBit(v, events[k].stage, bit);
 }
 
-// Rebuilds a value at an earlier stage where one of its inputs is, and holds
-// it instead; or no longer does so.
+// Recomputes a value at an earlier stage where one of its inputs is recomputed,
+// and holds it instead; or no longer does so.
 void Search::RebuildEarly() {
   if (state_.rebuilt() == 0) return;
   const auto [t, position] = state_.FindRebuilt(Below(state_.rebuilt()));
@@ -216,7 +216,8 @@ bool Search::Move() {
   }
   int v = 0;
   int t = 0;
-  // Of 23: copies of runs are what a network of equal layers gains most by.
+  // Shares of 23: copies of runs are what a network of equal layers gains most
+  // by.
   const int pick = Below(23);
   if (pick < 3) {
     FlipOne();

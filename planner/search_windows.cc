@@ -15,7 +15,8 @@ constexpr size_t kCandidates = 256;
 
 }  // namespace
 
-// What may stay through stage t or leave it, and what stage t may leave behind.
+// Values that may stay through stage t or leave it, and those that stage t may
+// leave behind.
 std::vector<Decision> Search::Around(int t) {
   std::vector<Decision> decisions;
   const int size = static_cast<int>(movers_.size());

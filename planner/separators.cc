@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-// Of each value the last op that uses it, by itself or in its stage.
+// By value: the last op that uses it, by itself or in its stage.
 std::vector<int> Reaches(const Graph& graph, const Uses& uses) {
   const std::vector<int> homes = HomesOf(graph);
   std::vector<int> reach = uses.last_reader;
@@ -18,7 +18,8 @@ std::vector<int> Reaches(const Graph& graph, const Uses& uses) {
   return reach;
 }
 
-// What crosses the border before each op, kept up to date along the ops.
+// The values that cross the border before each op, kept up to date along the
+// ops.
 class Crossing {
  public:
   Crossing(const Graph& graph, const Uses& uses)
@@ -59,7 +60,7 @@ class Crossing {
 
   const Graph& graph_;
   std::vector<std::vector<int>> leaving_;  // values by the last op to use them
-  std::vector<char> crosses_;              // of values
+  std::vector<char> crosses_;              // by value
   std::set<int> values_;
   std::multiset<int64_t> sizes_;
   int64_t bytes_ = 0;

@@ -8,12 +8,12 @@
 namespace ebbtide {
 namespace {
 
-// Of the sum of all terms of a bound, as room for what double arithmetic
-// rounds: a sum of n terms is off by less than n 2^-53 of it.
+// Share of the sum of all terms of a bound, as room for the rounding of double
+// arithmetic: a sum of n terms is off by less than n 2^-53 of it.
 constexpr double kMargin = 1e-9;
 
-constexpr double kSmoothing = 0.6;  // of the direction
-constexpr double kFade = 0.97;      // of what was kept in earlier steps
+constexpr double kSmoothing = 0.6;  // smoothing of the direction
+constexpr double kFade = 0.97;      // fade of what was kept in earlier steps
 constexpr size_t kMostSizes = 8;    // rows of memory beside that of bytes
 
 // The last stage before an instant, which may be a stage itself.
@@ -33,7 +33,7 @@ Instant Between(const Graph& graph, int instant, int next) {
     from = AtInstant(graph, instant, last);
   }
   if (next >= 0 && IsRerun(graph, next)) {
-    // What the op reads and makes must be had by then.
+    // Inputs and outputs of the op must be there by then.
     const Rerun rerun = AsRerun(graph, next);
     for (int v : graph.inputs[rerun.op]) from.needed[v] = 1;
     for (int v : graph.outputs[rerun.op]) from.needed[v] = 1;
@@ -41,8 +41,8 @@ Instant Between(const Graph& graph, int instant, int next) {
   return from;
 }
 
-// What a unit of overhead does for the bytes on the host at instant `window`
-// in part 0 (before all instants), 1 (in the first window), and so on.
+// Growth of the bytes on the host at instant `window` by a unit of overhead in
+// part 0 (before all instants), 1 (in the first window), and so on.
 double Growth(const HostRoom& host, int window, int part) {
   return part <= window ? host.per_before : host.per_after;
 }
@@ -73,8 +73,8 @@ SequencePrices PricesFor(const SequencePrices& prices,
   const auto k = at.first - before.begin();
   SequencePrices more = prices;
   more.memory.insert(more.memory.begin() + k, std::vector<double>());
-  // What the instant behind pays for keeping a value is paid at the new one and
-  // given back for having it. Nothing is paid at the first.
+  // The price that the instant behind pays for keeping a value is paid at the
+  // new one and given back for having it. Nothing is paid at the first.
   std::vector<double> coupling(prices.coupling[0].size(), 0);
   if (k > 0 && at.first != before.end()) coupling = prices.coupling[k];
   more.coupling.insert(more.coupling.begin() + k, std::move(coupling));
@@ -333,8 +333,8 @@ KeepDecision SequenceProblem::Branch() const {
   return best;
 }
 
-// One price for each row that there is now. Decisions take rows away; the price
-// of none would be paid without return, and the bound be wrong.
+// One price for each row that there is now. Decisions remove rows; the price of
+// a removed one would be paid without return, and the bound be wrong.
 SequencePrices SequenceProblem::Fit(SequencePrices prices) const {
   prices.memory.resize(windows());
   prices.coupling.resize(windows());
@@ -353,7 +353,7 @@ void SequenceProblem::Ascend(int steps, Time upper,
                              const std::function<bool()>& stop,
                              SequenceAscent* ascent) {
   constexpr int kPatience = 12;    // steps without gain
-  constexpr double kLeast = 1e-3;  // of the first step's length
+  constexpr double kLeast = 1e-3;  // part of the first step's length
   for (Window& window : windows_) window.kept.assign(graph_.values, 0);
   kept_weight_ = 0;
   ascent->prices = Fit(std::move(ascent->prices));

@@ -1,12 +1,12 @@
-// The bound over a sequence of instants, and the ascent of its prices
-// (docs/internals/planner.md has the argument for a pair).
+// The bound over a sequence of instants, and the ascent of its prices, for any
+// number of instants.
 //
 // Instants cut the rest of the step into windows, each from one instant to the
-// next and the last one to the end; what is rebuilt in one is not rebuilt in
-// another, so that costs add up. Each window is a closure problem of its own
-// (planner/window_cut.h), and neighbours meet in one kind of row: what is kept
-// at an instant was kept at the one before or rebuilt between them. Every such
-// row has a price, its coupling: the earlier window is paid for having the
+// next and the last one to the end; an op recomputed in one is not recomputed
+// in another, so that costs add up. Each window is a closure problem of its own
+// (planner/window_cut.h), and neighbours meet in one kind of row: a value kept
+// at an instant was kept at the one before or recomputed between them. Every
+// such row has a price, its coupling: the earlier window is paid for having the
 // value, the later one pays for keeping it. For any prices that are not
 // negative the cuts, less prices times room, are a lower bound on the overhead
 // of every plan. Private to the planner.
@@ -17,16 +17,16 @@
 // bytes, each of the values for which the lanes had some time or less
 // (planner/host_room.h).
 //
-// On this project's model: a value is had in a window without a price where it
-// is made later, where the script holds it at the window's instant, or where
-// the stage of that instant needs it; ops may be run again wherever some plan
-// could (Graph::may_replay). With offload `kept` means on the device or on the
-// host and used again from there: a value on the host at an instant was on the
-// device or the host at the one before, or rebuilt between them, so the rows
-// hold, and the bytes that the lanes can have moved by each instant are extra
+// On this project's model: a value is had in a window without a price if it is
+// made later, if the script holds it at the window's instant, or if the stage
+// of that instant needs it; ops may be recomputed wherever some plan could
+// (Graph::may_replay). With offload `kept` means on the device or on the host
+// and used again from there: a value on the host at an instant was on the
+// device or the host at the one before, or recomputed between them, so the rows
+// hold, and the bytes that the lanes can have copied by each instant are extra
 // room there. The overhead has a part before all instants and one per window:
-// those of the windows pay for what the cuts rebuild, and each gives a lane
-// time at an instant or does not.
+// those of the windows pay for the recomputation of the cuts, and each gives a
+// lane time at an instant or does not.
 #ifndef EBBTIDE_PLANNER_SEQUENCE_ASCENT_H_
 #define EBBTIDE_PLANNER_SEQUENCE_ASCENT_H_
 
@@ -74,7 +74,8 @@ SequencePrices PricesFor(const SequencePrices& prices,
 class SequenceProblem {
  public:
   // Ascending instants after the forward pass: stages, and reruns, at most one
-  // between two stages; sequences with reruns hold for plans that move nothing.
+  // between two stages; sequences with reruns hold for plans that offload
+  // nothing.
   SequenceProblem(const Graph& graph, int64_t budget, const HostRooms& host,
                   const std::vector<int>& instants);
 
@@ -90,14 +91,14 @@ class SequenceProblem {
               SequenceAscent* ascent);
 
  private:
-  // Of some values what is kept is at most `room` and what the lanes can have
-  // moved of them, in units of `size` bytes: what is counted in whole units has
-  // a room of whole units.
+  // The kept bytes of some values are at most `room` and the bytes that the
+  // lanes can have copied of them, in units of `size` bytes: counts in whole
+  // units have a room of whole units.
   struct Row {
     int64_t size = 1;
     HostRoom host;
-    std::vector<std::pair<int, int64_t>> counts;  // of values, units
-    int64_t room = 0;  // on the device, for values that nothing is decided of
+    std::vector<std::pair<int, int64_t>> counts;  // by value: units
+    int64_t room = 0;  // on the device, for undecided values
   };
   struct Window {
     explicit Window(WindowCut cut) : cut(std::move(cut)) {}
@@ -131,9 +132,9 @@ class SequenceProblem {
   const int64_t budget_;
   const std::vector<int> instants_;
   bool moves_ = false;
-  int part_ = 0;  // of the overhead, that helped most in the last bound
+  int part_ = 0;  // part of the overhead that helped most in the last bound
   std::deque<Window> windows_;
-  std::vector<double> weight_;  // of values, in steps
+  std::vector<double> weight_;  // by value, in steps
   double kept_weight_ = 0;
 };
 

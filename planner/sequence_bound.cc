@@ -72,10 +72,10 @@ class SequenceSearch {
   struct Sequence {
     std::vector<int> instants;
     SequenceAscent start;  // from the prices of its instants
-    double rank = 0;       // what it may give, then what it gave
+    double rank = 0;       // its expected, then its actual bound
   };
 
-  static constexpr size_t kReruns = 24;  // of a pair
+  static constexpr size_t kReruns = 24;  // reruns for a pair
   static constexpr size_t kSequences = std::size(kBranchUntil);
   static constexpr size_t kMostInstants = 4;  // before branching
   static constexpr int kTrySteps = 25;
@@ -101,7 +101,7 @@ class SequenceSearch {
     Sort();
   }
 
-  // In place of the second instant, an op that is run again right before it:
+  // In place of the second instant, an op that is recomputed right before it:
   // those with most in memory, of equal ones the last.
   void ListReruns(const Sequence& pair) {
     if (std::max(graph_.ops, graph_.stages) > kMostOpsOfReruns) return;

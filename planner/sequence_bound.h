@@ -3,14 +3,14 @@
 // single instants leaves (planner/sequence_ascent.h has the argument, and what
 // holds with offload).
 //
-// Sequences begin as pairs of stages. The second instant may be a rerun
-// (planner/instant.h), which is what binds where a long rebuilding before one
+// Sequences are pairs of stages, and beyond them: the second instant may be a
+// rerun (planner/instant.h), which binds where a long recomputation before one
 // stage fills the memory; the best instant and the best pairs are lengthened by
-// the instants that give most; and so is what the branch and bound decides
+// the instants that give most; and so are the decisions of the branch and bound
 // (planner/branch_bound.h).
 //
-// Every bound is proven for every plan of the graph, whatever it rebuilds and
-// moves, and whenever the search ends. 1e-9 of the sum of its terms is taken
+// Every bound is proven for every plan of the graph, whatever it recomputes and
+// offloads, and whenever the search ends. 1e-9 of the sum of its terms is taken
 // off for rounding. Private to the planner.
 #ifndef EBBTIDE_PLANNER_SEQUENCE_BOUND_H_
 #define EBBTIDE_PLANNER_SEQUENCE_BOUND_H_
@@ -26,9 +26,9 @@ namespace ebbtide {
 
 struct SequenceBound {
   Time overhead = 0;    // the bound; never above the overhead of the known plan
-  Time unbranched = 0;  // what sequences gave without branching
+  Time unbranched = 0;  // bound by sequences without branching
   std::vector<int> instants;  // that gave it; empty where nothing binds
-  int64_t nodes = 0;          // of the branch and bound
+  int64_t nodes = 0;          // nodes of the branch and bound
 };
 
 // `one` is what BoundOverhead found, `upper` the overhead of a plan, finite.

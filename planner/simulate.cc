@@ -301,7 +301,7 @@ class Simulator {
 
   Bytes Before() const { return profile_.stages[next_ - Ops()].before; }
 
-  // What the script held until now dies, unless autograd saved it.
+  // Values that the script held until now die, unless autograd saved them.
   void EndInstant() {
     for (int v : released_[next_]) {
       if (states_[v].where == Where::kScript) {

@@ -1,5 +1,5 @@
-// What a graph plan costs: an event simulator with four lanes (host, compute,
-// D2H, H2D), whole-tensor frees and the memory model of planner/profile.h.
+// The event simulator of graph plans, with four lanes (host, compute, D2H,
+// H2D), whole-tensor frees and the memory model of planner/profile.h.
 //
 // Actions are issued in order on the compute lane's clock.
 // - forward, backward, recompute: start when the clock, the restores of what

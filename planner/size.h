@@ -42,13 +42,13 @@ struct DeviceBudget {
 // stands alone.
 absl::StatusOr<std::vector<DeviceBudget>> ParseBudget(absl::string_view text);
 
-// What is said of the CUDA device of that index: by its own name, or else of
-// all; nullptr: nothing.
+// The amount for the CUDA device of that index: by its own name, or else for
+// all; nullptr: none.
 const Amount* AmountForCuda(const std::vector<DeviceBudget>& budgets,
                             int index);
 
-// What `amount` is of a device that has `total`, of which `free` are nobody's.
-// "auto" leaves a tenth of those to everybody else.
+// The bytes that `amount` means on a device that has `total`, of which `free`
+// are unused. "auto" leaves a tenth of those to other processes.
 Bytes Resolve(const Amount& amount, Bytes total, Bytes free);
 
 // "1.50 GiB", "12 B": for people, not for reading back.

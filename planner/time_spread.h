@@ -1,4 +1,4 @@
-// How the times of one op scatter over the steps in which it was measured.
+// The spread of the times of one op over the steps in which it was measured.
 #ifndef EBBTIDE_PLANNER_TIME_SPREAD_H_
 #define EBBTIDE_PLANNER_TIME_SPREAD_H_
 
@@ -18,7 +18,8 @@ struct TimeSpread {
   friend bool operator==(const TimeSpread&, const TimeSpread&) = default;
 };
 
-// Of two that run one after the other, as if they were slow together.
+// Spread of two ops that run one after the other, as if they were slow
+// together.
 TimeSpread Sum(const TimeSpread& a, const TimeSpread& b);
 
 // The times of one op: the least of all, and how the last of them scatter.
@@ -48,14 +49,14 @@ struct TimedOp {
 // kind has waited for memory.
 inline constexpr double kWaited = 1.5;
 
-// Identical layers do the same work, so what each of them took tells of all.
-// Among ops of one key, those whose time is no further from the median time of
-// the key than its own spread, or the median spread of the key, get that median
-// time and that median spread; the others, which stand out, keep theirs. (Not
-// the least of all: the more there are of one layer, the lower it would be.)
-// An op that was measured less than three times gets the median time of its key
-// where it took more than kWaited times that, and is left alone otherwise: in
-// the first steps ops wait for memory.
+// Identical layers do the same work, so the times of each of them inform about
+// all. Among ops of one key, those whose time is no further from the median
+// time of the key than its own spread, or the median spread of the key, get
+// that median time and that median spread; the others, which stand out, keep
+// theirs. (Not the least of all: the more there are of one layer, the lower it
+// would be.) An op that was measured less than three times gets the median time
+// of its key where it took more than kWaited times that, and is left alone
+// otherwise: in the first steps ops wait for memory.
 void PoolTimes(std::vector<TimedOp>* ops);
 
 }  // namespace ebbtide

@@ -11,7 +11,7 @@ std::vector<char> KeptForOthers(const Graph& graph, double little) {
   for (Time time : graph.time) all_time += time;
   for (int64_t bytes : graph.bytes) all_bytes += static_cast<double>(bytes);
   std::vector<char> kept = graph.keepable;
-  // What making each value takes where only kept ones are there.
+  // Time to make each value if only kept ones are there.
   std::vector<double> time(graph.values, 0);
   std::vector<double> bytes(graph.values, 0);
   for (int i = 0; i < graph.ops; ++i) {

@@ -21,26 +21,26 @@ struct Part {
   std::vector<int> children;  // indices of parts; empty: not split
 };
 
-// Who uses each value, by itself or through values that are made from it again:
-// where a part ends matters for them.
+// The uses of each value, by itself or through values that are made from it:
+// the ends of a part matter for them.
 struct Uses {
-  // `little`: of the mean time per byte of all values.
+  // `little`: a share of the mean time per byte of all values.
   Uses(const Graph& graph, double little);
 
-  // Whether other parts count on it. Not on what cannot be kept, nor on what is
-  // made in little time from no more bytes: they make that themselves.
+  // True if other parts rely on it. False for a value that cannot be kept, or
+  // that is made in little time from no more bytes: they make that themselves.
   std::vector<char> kept;
   std::vector<int> last_reader;  // op; -1: none
   std::vector<int> first_stage;  // that needs it; stages: none
   std::vector<int> last_stage;   // -1: none
-  // Whether an op or a stage outside the part uses a value of it.
+  // True if an op or a stage outside the part uses a value of it.
   bool Outside(int v, const Part& part) const {
     return last_reader[v] >= part.end || first_stage[v] < part.first_stage ||
            last_stage[v] >= part.end_stage;
   }
 };
 
-// Of each stage: the op that made the last of its needs; -1: it has none.
+// By stage: the op that made the last of its needs; -1: it has none.
 std::vector<int> HomesOf(const Graph& graph);
 
 // Shares the stages [first, end) out among parts that follow one another

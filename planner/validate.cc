@@ -176,8 +176,8 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // What is not retainable goes before anything runs after both the loss and
-  // its release.
+  // A value that is not retainable goes before anything runs after both the
+  // loss and its release.
   absl::Status CheckLoss(int v) const {
     const Value& value = p_.values[v];
     if (!value.saved || value.retainable) return absl::OkStatus();
@@ -346,8 +346,8 @@ class Checker {
   const Bytes budget_;
   const int ops_;
   const int stages_;
-  std::vector<int> position_;  // of each instant in the actions
-  std::vector<int> next_;      // of actions: instants before them
+  std::vector<int> position_;  // by instant, in the actions
+  std::vector<int> next_;      // by action: instants before it
   std::vector<std::vector<int>> touching_;
   std::vector<std::vector<Stay>> stays_;
   Time d2h_end_ = 0;

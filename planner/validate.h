@@ -18,12 +18,12 @@ struct Verdict {
   Bytes peak{};
 };
 
-// What the plan takes, or FailedPrecondition with the first rule it breaks:
-// an op's input or a stage's need that is not on the device, bytes above
-// `budget` at an instant, a value freed before `released` or twice, an offload
-// or restore out of order, a value left over, an op run again that is not
-// replayable or has all its outputs on the device, a value kept across the loss
-// that is not retainable.
+// Returns the plan's costs, or FailedPrecondition with the first rule it
+// breaks: an op's input or a stage's need that is not on the device, bytes
+// above `budget` at an instant, a value freed before `released` or twice, an
+// offload or restore out of order, a value left over, a recomputed op that is
+// not replayable or has all its outputs on the device, a value kept across the
+// loss that is not retainable.
 absl::StatusOr<Verdict> Validate(const Profile& profile,
                                  absl::Span<const Action> actions,
                                  Bytes budget);

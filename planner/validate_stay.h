@@ -1,4 +1,4 @@
-// What the validator follows: the stays of values on the device, and copies.
+// The stays of values on the device, and copies, as the validator follows them.
 // Private to planner/validate.cc, which shares no code with others.
 #ifndef EBBTIDE_PLANNER_VALIDATE_STAY_H_
 #define EBBTIDE_PLANNER_VALIDATE_STAY_H_
@@ -16,7 +16,7 @@ struct Stay {
   int first = 0;
   int last = 0;
   bool counted = true;
-  bool original = false;   // made by the forward op, not rebuilt or restored
+  bool original = false;   // made by the forward op, not recomputed or restored
   int end_action = -1;     // the free or offload that ends it; -1: none
   bool offloaded = false;  // ends by an offload
   bool restored = false;   // began by a restore
@@ -31,7 +31,7 @@ class Copies {
   void Add(Time end, Bytes bytes) { ends_.emplace(end, bytes); }
   bool empty() const { return ends_.empty(); }
   Time next() const { return ends_.begin()->first; }
-  // Takes away those that have ended, and their bytes from `sum`.
+  // Removes those that have ended, and their bytes from `sum`.
   void Drain(Time time, Bytes* sum) {
     while (!empty() && next() <= time) {
       *sum -= ends_.begin()->second;

@@ -32,7 +32,7 @@ Chain WithoutWeights(Chain chain) {
   return chain;
 }
 
-// Values that `actions` move are away from the start of the search.
+// Values that `actions` offload are offloaded from the start of the search.
 CyclePlan FirstPlan(const Cycle& cycle, const ChainActions& actions) {
   CyclePlan plan = StayingPlan(cycle);
   for (const ChainAction& a : actions) {
@@ -58,7 +58,7 @@ class Joint {
         least_(LeastChainBudget(values_, {.unpinned = true})),
         most_(EnoughFor(values_)) {}
 
-  // Of the values alone.
+  // The bound for the values alone.
   Time Bound() const { return pofo_.Solve(budget_, kFew).bound; }
 
   Candidate Run() {
@@ -196,7 +196,7 @@ absl::StatusOr<ChainPlan> MakeWeightPlan(const Chain& chain, Bytes budget,
   }
   plan.feasible = found.solution.simulation.fits;
   if (!plan.feasible) return plan;
-  // What a search has found needs no more than it was given.
+  // The plan that a search has found needs no more than it was given.
   plan.least_budget = std::min(plan.least_budget, budget);
   plan.actions = WriteCycle(Stages(chain), found.compute, found.cycle,
                             found.solution.plan);

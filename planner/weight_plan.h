@@ -12,7 +12,7 @@
 namespace ebbtide {
 
 // weights, greedy, greedy-star: all values are kept, in the chain's own ways.
-// joint: they are kept, moved or made again as well.
+// joint: they are kept, offloaded or recomputed as well.
 bool IsWeightSolver(absl::string_view solver);
 
 // As MakeChainPlan, for these solvers and a valid chain with weights. Only

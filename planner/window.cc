@@ -25,7 +25,7 @@ bool Window::Solve(std::vector<Decision> decisions,
   now_.assign(decisions_.size(), 1);
   best_.clear();
   best_overhead_ = state->rebuild_time();
-  // What is open is held.
+  // Open decisions are held.
   for (const Decision& d : decisions_) Set(d, 1);
   MakeLevels();
   stopped_ = false;
@@ -47,7 +47,7 @@ void Window::Apply() {
   state_->Commit();
 }
 
-// Whether v can be there when stage t comes, whatever is decided.
+// True if v can be there when stage t comes, whatever is decided.
 bool Window::MayBeThere(int v, int t) const {
   if (graph_.held[v] >= t) return true;
   const auto uses = graph_.needed_by[v];
@@ -57,7 +57,7 @@ bool Window::MayBeThere(int v, int t) const {
   return state_->draft().bits.row(v).Any(from, t);
 }
 
-// Ops that stage t runs again whatever is decided.
+// Ops that stage t recomputes whatever is decided.
 std::vector<int> Window::Unavoidable(int t) {
   std::vector<int> ops;
   const auto use = [&](int v) {
@@ -123,7 +123,7 @@ Time Window::Missing(const Level& level) {
   return time;
 }
 
-// Rebuilding, whatever is decided from the k-th decision on.
+// Time of recomputation, whatever is decided from the k-th decision on.
 Time Window::Least(size_t k) {
   const Level& level = levels_[k];
   Time time = level.least;
@@ -133,7 +133,7 @@ Time Window::Least(size_t k) {
   return time + Missing(level);
 }
 
-// Whether v is there in stage t by what is decided, perhaps for nothing.
+// True if v is there in stage t by the decisions made, perhaps for nothing.
 bool Window::Unsure(int v, int t) const {
   const auto uses = graph_.needed_by[v];
   if (!uses.empty() && uses.back() > t) return false;
@@ -145,8 +145,8 @@ bool Window::Unsure(int v, int t) const {
   return !used && at != events.begin() && (at - 1)->bit;
 }
 
-// Whether some stage in [from, to), all before the first open decision, is
-// above the budget even without what nothing is sure to use again.
+// True if some stage in [from, to), all before the first open decision, is
+// above the budget even without the values that may have no further use.
 bool Window::SurelyOver(int from, int to) const {
   for (int t = std::max(0, from); t < to; ++t) {
     int64_t over = state_->stage_peak(t) - budget_;

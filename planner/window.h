@@ -1,12 +1,12 @@
 // A few decisions of a plan made anew, all others as they are, by branch and
 // bound over the exact evaluation. Private to the planner.
 //
-// A decision is whether a value stays over some stages, [begin, end) of its
-// bits. Decisions are made in the order of `begin`: what happens up to the
-// stage of the first open one is then known. Beyond it every op that is run
-// again counts once at least where what comes later needs it and it is gone,
-// and once for every stage that finds it missing whatever is decided. Bytes
-// that are surely used again count before the first open decision.
+// A decision sets if a value stays over some stages, [begin, end) of its bits.
+// Decisions are made in the order of `begin`: everything up to the stage of the
+// first open one is then known. Beyond it every recomputed op counts once at
+// least if something later needs it and it is gone, and once for every stage
+// that finds it missing whatever is decided. Bytes that are surely used again
+// count before the first open decision.
 #ifndef EBBTIDE_PLANNER_WINDOW_H_
 #define EBBTIDE_PLANNER_WINDOW_H_
 
@@ -38,15 +38,15 @@ class Window {
   bool Solve(std::vector<Decision> decisions, const std::function<bool()>& stop,
              PlanState* state);
 
-  int64_t nodes() const { return nodes_; }  // of all trees
+  int64_t nodes() const { return nodes_; }  // nodes of all trees
 
  private:
-  // What holds wherever the decisions before one are made.
+  // Facts that hold whatever the decisions before one are.
   struct Level {
     int open = 0;               // stage of the decision; stages: none is left
     std::vector<int> needed;    // values, by stages behind it
     std::vector<char> counted;  // ops, in `least`
-    Time least = 0;             // of rebuilding behind it
+    Time least = 0;             // time of recomputation behind it
   };
 
   void MakeLevels();
@@ -71,7 +71,7 @@ class Window {
   Time best_overhead_ = 0;
   int64_t nodes_ = 0;
   bool stopped_ = false;
-  std::vector<char> mark_;  // of ops, zero between calls
+  std::vector<char> mark_;  // by op, zero between calls
   std::vector<int> queue_;
 };
 

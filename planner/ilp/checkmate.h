@@ -21,7 +21,7 @@ namespace ebbtide {
 
 // The fastest plan of one kind, where the time limit allows to prove it; else
 // the best one found, by the program or by MakePlan, whose plan is the cutoff.
-// Of that kind are plans that, before each stage, run ops in the order of the
+// That kind are plans that, before each stage, run ops in the order of the
 // forward pass and none twice, and that offload in the forward pass only: every
 // value at most once, all of it, back before anything reads it again. They do
 // not offload at all where the options or a profile without lanes forbid it.

@@ -26,8 +26,8 @@ class Lane {
 
   void Add(const Job& job) { waiting_.push(job); }
 
-  // What it is given at `now`, so that it does not stand still before `next`;
-  // at least what has its deadline.
+  // Takes the jobs to start at `now`, so that the lane does not stand still
+  // before `next`; at least those that reach their deadline.
   std::vector<int> Take(Time now, Time next, int deadline) {
     std::vector<int> given;
     while (!waiting_.empty() &&

@@ -15,9 +15,9 @@ struct CopyOrder {
   std::vector<std::vector<int>> back;  // by segment: those asked for in it
 };
 
-// The program lets a lane change between values; a lane does not. Of what may
-// be copied the first deadline goes first, and nothing is handed to a lane that
-// has work until the next op or stage ends.
+// The program lets a lane change between values; a lane does not. Among the
+// values that may be copied the first deadline goes first, and nothing is
+// handed to a lane that has work until the next op or stage ends.
 CopyOrder OrderCopies(const Graph& graph, const Schedule& schedule);
 
 }  // namespace ebbtide

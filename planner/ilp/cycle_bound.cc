@@ -8,8 +8,7 @@
 namespace ebbtide {
 namespace {
 
-// What has been copied by the end of each period from `begin` on; nothing
-// before.
+// Bytes copied by the end of each period from `begin` on; nothing before.
 struct Sum {
   int begin = 0;
   std::vector<int> column;
@@ -85,7 +84,7 @@ class Program {
   }
   int Op(int period) const { return period % c_.Ops(); }
 
-  // Of the update that the host does.
+  // Adds the share of the update that the host does.
   void AddShare(const CycleUpdate& update) {
     shares_.push_back(update.host < 0 ? kNoColumn : mip_.AddReal(0, 1));
     share_of_[update.weight] = shares_.back();
@@ -128,7 +127,7 @@ class Program {
     return sum;
   }
 
-  // What op `from` has written leaves in the wait behind it at the earliest.
+  // The output of op `from` is copied in the wait behind it at the earliest.
   Sum AddOut(int from, int end, Bytes bytes) {
     const Sum sum = AddSum(from, end, bytes, &out_);
     if (from < end) out_.waiting[Op(from)].push_back({sum.column[0], 1});
@@ -250,7 +249,7 @@ class Program {
   std::vector<Term> host_;
 };
 
-// What the stage's ops take in whatever way it is run.
+// Subtracts the bytes that the stage's ops take in whatever way it is run.
 void LeaveLeast(const Chain& chain, int i, CycleOp* forward,
                 CycleOp* backward) {
   const Bytes always = chain.x[0] + (i == 0 ? Bytes{} : chain.x[i]);

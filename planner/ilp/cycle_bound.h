@@ -1,5 +1,5 @@
-// What no plan of a cycle is faster than: a linear program in which bytes are
-// copied in any fractions. Private to planner/ilp and the program.
+// A lower bound on the time of any plan of a cycle: a linear program in which
+// bytes are copied in any fractions. Private to planner/ilp and the program.
 #ifndef EBBTIDE_PLANNER_ILP_CYCLE_BOUND_H_
 #define EBBTIDE_PLANNER_ILP_CYCLE_BOUND_H_
 
@@ -13,7 +13,8 @@ namespace ebbtide {
 
 struct CycleBound {
   bool feasible = false;  // else there is no plan
-  Time time = 0;          // of a step; the ops' alone, where the time ran out
+  Time time = 0;          // time of a step; the ops' alone, if the time limit
+                          // was reached
 };
 
 // Each op is preceded by a wait of any length, and in either a lane copies what
@@ -24,8 +25,9 @@ absl::StatusOr<CycleBound> BoundCycle(
     const Cycle& cycle, Bytes budget,
     absl::Duration time_limit = absl::InfiniteDuration());
 
-// Of a chain with weights whose values are all kept; or, with `values_free`,
-// only there while an op works on them, which no plan is faster than.
+// The bound for a chain with weights whose values are all kept; or, with
+// `values_free`, only there while an op works on them, which no plan is faster
+// than.
 absl::StatusOr<CycleBound> BoundWeights(const Chain& chain, Bytes budget,
                                         bool values_free,
                                         absl::Duration time_limit);

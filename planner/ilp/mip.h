@@ -1,4 +1,4 @@
-// A mixed-integer program as rows, and HiGHS as its solver. Knows nothing of
+// A mixed-integer program as rows, and HiGHS as its solver. Independent of
 // plans. Private to planner/ilp.
 #ifndef EBBTIDE_PLANNER_ILP_MIP_H_
 #define EBBTIDE_PLANNER_ILP_MIP_H_
@@ -29,7 +29,7 @@ struct Mip {
   std::vector<double> row_lower;
   std::vector<double> row_upper;
   std::vector<int> row_begin;
-  std::vector<int> column;  // of the nonzeros, row by row
+  std::vector<int> column;  // columns of the nonzeros, row by row
   std::vector<double> factor;
 
   int columns() const { return static_cast<int>(cost.size()); }

@@ -13,7 +13,7 @@ namespace {
 // At 230,000 HiGHS takes 1.1 GB and 9 s from one look at the clock to the next.
 constexpr int64_t kMostCells = 300'000;
 
-// Of the places and shares of each movable value, about half are variables.
+// About half of the places and shares of each movable value are variables.
 int64_t MoveCells(const Graph& graph, int passes, bool offload) {
   if (!offload || graph.profile->d2h <= 0 || graph.profile->h2d <= 0) return 0;
   const int64_t movable =
@@ -80,7 +80,7 @@ double ModelBuilder::RoomBeside(int64_t bytes) {
   return std::max<int64_t>(0, budget_ - bytes) / bytes_unit_;
 }
 
-// The last stage that needs a value, itself or to rebuild another.
+// Finds the last stage that needs a value, itself or to recompute another.
 void ModelBuilder::FindLastUses() {
   last_use_.assign(graph_.values, -1);
   last_need_.assign(graph_.values, -1);
@@ -148,7 +148,7 @@ void ModelBuilder::AddExclusive(int a, int b) {
   model_.mip.AddRow(-kInfinity, {{a, 1}, {b, 1}}, 1);
 }
 
-// An op that runs makes those of its outputs that are away: at least one.
+// An op that runs makes its absent outputs: at least one.
 void ModelBuilder::AddMade(int g) {
   for (int i = 0; i < graph_.ops; ++i) {
     const int run = model_.run[g][i];
@@ -176,7 +176,7 @@ void ModelBuilder::AddMade(int g) {
   }
 }
 
-// What may be there when the next segment begins.
+// Bounds the values that may be there when the next segment begins.
 void ModelBuilder::AddNextStays(int g) {
   if (g + 1 == segments_) return;
   const int next = StageOf(g + 1);

@@ -1,6 +1,6 @@
 // Checkmate's 0/1 program (Jain et al., MLSys 2020, arXiv 1910.02653, section
-// 4) for a profile: what is run again before each stage, and what stays from
-// one stage to the next. Private to planner/ilp.
+// 4) for a profile: the ops recomputed before each stage, and the values that
+// stay from one stage to the next. Private to planner/ilp.
 //
 // Passes. Before each stage the forward ops are gone through once, in their
 // order, or `passes` times; segment g is pass g % passes before stage
@@ -9,13 +9,13 @@
 //
 // Variables, of segment g:
 //   stay[g][v]   v is there when it begins (S of the paper)
-//   run[g][i]    op i is run again (R)
-//   made[g][v]   v is made by that run, having been away
+//   run[g][i]    op i is recomputed (R)
+//   made[g][v]   v is made by that run, having been absent
 //   left[g][v,k] v has left after op k: the op that makes it or one that reads
 //                it
 //   live[g][k]   bytes of values while op k runs (U)
-//   later[t][i]  op i is run again from stage t on
-// Of a profile with lanes, if values may be moved:
+//   later[t][i]  op i is recomputed from stage t on
+// Of a profile with lanes, if values may be offloaded:
 //   off[v]       v goes to the host after the forward op that releases it
 //   gone[k][v]   all of it has left before instant k, a forward op or a stage
 //   asked[g][v]  its copy back starts in segment g or before; it counts from
@@ -23,7 +23,7 @@
 //   back[g][v]   it has come back to be read in segment g or before
 //   drop[g][v]   it comes back in segment g and leaves before the stage
 //   wait[k]      time that instant k waits for copies, with its price
-//   delay[k]     all waiting and rebuilding before it
+//   delay[k]     all waiting and recomputation before it
 // and shares of its copies that have been made by each instant, which a lane's
 // rate and the delays bound.
 // Rows for `live` exist for every op that may run. Where it does not, the row
@@ -31,12 +31,12 @@
 // there is there for one of them. So the rows are exact: the peak of a solution
 // is the one that planner/simulate.h counts.
 //
-// With moves the program is a relaxation: a lane may change between values
-// halfway, a stage's whole rebuilding is time for what is asked for before it,
-// and bytes that come or go while it rebuilds count as gone already and as not
-// asked for yet. Its optimum bounds every plan that offloads in the forward
-// pass only. A value need not be asked for before it has left: the lane could
-// not begin any earlier.
+// With offload the program is a relaxation: a lane may change between values
+// halfway, the whole recomputation before a stage is time for the restores
+// requested before it, and bytes that come or go during the recomputation count
+// as gone already and as not requested yet. Its optimum bounds every plan that
+// offloads in the forward pass only. A value need not be asked for before it
+// has left: the lane could not begin any earlier.
 //
 // Differences to the paper: the forward pass runs once and is one row per op;
 // ops have several outputs; values are held by the script until they are
@@ -58,18 +58,18 @@ namespace ebbtide {
 struct Model {
   Mip mip;
   int passes = 1;
-  // Of segments; one more for the end. kNoColumn: never.
+  // By segment; one more for the end. kNoColumn: never.
   std::vector<std::vector<int>> stay;   // by value
   std::vector<std::vector<int>> run;    // by op
-  std::vector<int> off;                 // of values
-  std::vector<std::vector<int>> gone;   // of instants, by value
-  std::vector<std::vector<int>> asked;  // of segments, by value
+  std::vector<int> off;                 // by value
+  std::vector<std::vector<int>> gone;   // by instant, by value
+  std::vector<std::vector<int>> asked;  // by segment, by value
   std::vector<std::vector<int>> back;   // likewise
-  // Of instants: their time but for the delay, in units, and that variable.
-  // Empty where nothing can be moved.
+  // By instant: its time but for the delay, in units, and that variable. Empty
+  // where nothing can be moved.
   std::vector<double> start;
   std::vector<int> delay;
-  double time_unit = 1;     // of the objective
+  double time_unit = 1;     // unit of the objective
   bool impossible = false;  // something exceeds the budget under every plan
 };
 

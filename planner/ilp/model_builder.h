@@ -29,7 +29,7 @@ class ModelBuilder {
   int FirstOf(int t) const { return t * passes_; }
   bool EndsStage(int g) const { return (g + 1) % passes_ == 0; }
   bool Held(int v, int t) const { return graph_.held[v] >= t; }
-  // Of a segment; before the first one nothing is there yet.
+  // The column of a segment; before the first one no value is restored.
   int Asked(int v, int g) const {
     return g < 0 ? kNoColumn : model_.asked[g][v];
   }
@@ -87,13 +87,13 @@ class ModelBuilder {
   const int segments_;
   const bool moves_;
   double bytes_unit_ = 1;
-  std::vector<int> last_use_;   // of values
-  std::vector<int> last_need_;  // of values
+  std::vector<int> last_use_;   // by value
+  std::vector<int> last_need_;  // by value
   std::vector<std::vector<int>> made_;
   std::vector<int> moved_;              // values that may be
-  std::vector<int> due_;                // of values: stage that needs it there
-  std::vector<std::vector<int>> drop_;  // of segments, by value
-  std::vector<std::vector<Leave>> leaves_;  // of ops, in one segment
+  std::vector<int> due_;                // by value: stage that needs it there
+  std::vector<std::vector<int>> drop_;  // by segment, by value
+  std::vector<std::vector<Leave>> leaves_;  // by op, in one segment
   Model model_;
 };
 

@@ -18,7 +18,7 @@ void ModelBuilder::AddWays() {
   model_.mip.AddRow(-kInfinity, terms, Count(host) / bytes_unit_);
 }
 
-// What may be moved, and the variables of its way.
+// Adds the movable values, and the variables of their copies.
 void ModelBuilder::AddMoves() {
   model_.off.assign(graph_.values, kNoColumn);
   model_.gone.assign(graph_.ops + graph_.stages, model_.off);
@@ -37,7 +37,7 @@ void ModelBuilder::AddMoves() {
   }
 }
 
-// Whether an op that may run in segment g reads v.
+// True if an op that may run in segment g reads v.
 bool ModelBuilder::MayBeReadBy(int v, int g) const {
   const auto useful = [&](int u) { return last_use_[u] >= StageOf(g); };
   for (int i = graph_.op[v] + 1; i < graph_.ops; ++i) {
@@ -131,7 +131,7 @@ void ModelBuilder::AddStates(int v) {
 }
 
 // Delay of the start of each forward op, and of each stage behind its
-// rebuilding: waiting, and what is run again.
+// recomputation: waiting, and recomputed ops.
 void ModelBuilder::AddTimes() {
   Time sum = 0;
   int delay = kNoColumn;
@@ -180,8 +180,8 @@ void ModelBuilder::AddProgress(int done, int next, int least) {
   if (least >= 0 && least != next) AddImplied(least, next, kNoColumn);
 }
 
-// How far copies are at each instant: all of a value that has left by it. What
-// the op before has released had only the time of waiting.
+// Progress of copies at each instant: all of a value that has left by it.
+// Values that the op before has released had only the time of waiting.
 void ModelBuilder::AddWayOut() {
   const double rate = graph_.profile->d2h * model_.time_unit / bytes_unit_;
   std::vector<int> done(graph_.values, kNoColumn);
@@ -213,8 +213,9 @@ void ModelBuilder::AddCapacity(std::vector<Term> copies, double rate,
   model_.mip.AddRow(-kInfinity, copies, rate * time);
 }
 
-// The same, where each stage is two steps: what is asked for before it may be
-// copied while it waits and is rebuilt for, and while it runs.
+// The same for copies back, where each stage is two steps: a restore requested
+// before it may be copied during its waiting and recomputation, and while it
+// runs.
 void ModelBuilder::AddWayBack() {
   const double rate = graph_.profile->h2d * model_.time_unit / bytes_unit_;
   std::vector<int> done(graph_.values, kNoColumn);

@@ -59,7 +59,7 @@ void ModelBuilder::AddLeaves(int v, int g, const std::vector<int>& readers,
   model_.mip.AddRow(-kInfinity, left, 0);
 }
 
-// What comes back in this segment counts while the stage runs, unless it is
+// A value restored in this segment counts while the stage runs, unless it is
 // dropped before; it cannot make room by leaving before it counts.
 void ModelBuilder::AddLeavesOfMoved(int v, int g, std::vector<Term> left,
                                     int next) {
@@ -97,7 +97,7 @@ void ModelBuilder::AddMemory(int g) {
   const int t = StageOf(g);
   const Stage& stage = graph_.profile->stages[t];
   const double room = Room(t, Count(stage.before));
-  std::vector<Term> live;  // of what is there
+  std::vector<Term> live;  // bytes of present values
   live.reserve(graph_.values);
   for (int v = 0; v < graph_.values; ++v) {
     live.push_back({model_.stay[g][v], Weight(v)});
@@ -196,8 +196,8 @@ void ModelBuilder::AddStageEnds() {
   }
 }
 
-// What is needed from a stage on is there or run again later, and so is what
-// running it again reads.
+// A value needed from a stage on is there or recomputed later, and so are the
+// inputs of its recomputation.
 void ModelBuilder::AddLater() {
   std::vector<int> later(graph_.ops, kNoColumn);
   for (int t = graph_.stages - 1; t >= 0; --t) {

@@ -151,12 +151,12 @@ class Emitter {
   const int64_t budget_;
   const Schedule& schedule_;
   const CopyOrder order_;
-  std::vector<int> back_;      // of values: segment before which they are away
+  std::vector<int> back_;      // by value: segment before which it is absent
   std::vector<char> counted_;  // on the device, by the planner's count
   std::vector<int> last_read_;
   int64_t live_ = 0;           // bytes of the counted ones
   int64_t before_ = 0;         // other bytes, before the stage to come
-  std::vector<int64_t> need_;  // of the segment's actions
+  std::vector<int64_t> need_;  // needs of the segment's actions
   std::vector<Action> actions_;
 };
 

@@ -1,4 +1,4 @@
-// What a solution of the program says, and the actions that carry it out.
+// The schedule in a solution of the program, and the actions that carry it out.
 // Private to planner/ilp.
 #ifndef EBBTIDE_PLANNER_ILP_SCHEDULE_H_
 #define EBBTIDE_PLANNER_ILP_SCHEDULE_H_
@@ -21,10 +21,10 @@ struct Move {
 
 struct Schedule {
   int passes = 1;
-  std::vector<std::vector<char>> stay;  // of segments and the end, by value
-  std::vector<std::vector<int>> run;    // of segments: ops, in order
+  std::vector<std::vector<char>> stay;  // by segment and for the end, by value
+  std::vector<std::vector<int>> run;    // by segment: ops, in order
   std::vector<Move> moves;
-  std::vector<Time> start;  // of instants; empty where nothing moves
+  std::vector<Time> start;  // by instant; empty if nothing is offloaded
 };
 
 // Every value leaves as early as the schedule allows, and comes back as early
