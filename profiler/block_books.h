@@ -1,5 +1,5 @@
-// Which blocks are alive, and what they add up to, as the events of a trace are
-// read one after the other.
+// The live blocks and their sums, while the events of a trace are read one
+// after the other.
 #ifndef EBBTIDE_PROFILER_BLOCK_BOOKS_H_
 #define EBBTIDE_PROFILER_BLOCK_BOOKS_H_
 
@@ -21,7 +21,7 @@ inline Bytes Total(const BytesByKind& live) {
 class BlockBooks {
  public:
   struct Block {
-    int64_t time = 0;  // of its allocation
+    int64_t time = 0;  // time of its allocation
     Bytes bytes{};
     Kind kind = Kind::kOther;
     int name = -1;
@@ -32,7 +32,7 @@ class BlockBooks {
 
   // By kind; the rest is kOther.
   BytesByKind live() const;
-  // Of kOther, what is in blocks that an op allocated.
+  // Bytes of kOther in blocks that an op allocated.
   Bytes workspace() const { return workspace_; }
   Bytes rest() const { return rest_; }
   // By number.

@@ -38,7 +38,7 @@ class Row {
     if (before > 0 && outer_[before - 1].second > span.begin) return false;
     outer_.resize(before);
     outer_.emplace_back(span.begin, span.end);
-    // What lies far back is one span for those that would reach so far.
+    // Spans far back are one span for those that would reach so far.
     if (outer_.size() > kMost) {
       outer_[1].first = outer_[0].first;
       outer_.erase(outer_.begin());

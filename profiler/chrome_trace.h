@@ -15,7 +15,7 @@ namespace ebbtide {
 // cause, for what lies in other tiers and for the budget; an instant for each
 // eviction; an arrow from each copy out to the copies back of the same value.
 // Times are microseconds since the trace began, with three decimals: nothing is
-// rounded. Of more than `points` events, counters have those of ThinnedCurve.
+// rounded. A counter with more than `points` events has those of ThinnedCurve.
 // Reads the source twice. Errors: those of the source; `out` is for the caller
 // to look at.
 absl::Status WriteChromeTrace(const TraceSource& source, std::ostream& out,

@@ -15,8 +15,8 @@ namespace ebbtide {
 
 class ClockMatch {
  public:
-  // Of the moment `there` on the other clock, in [asked, seen] on the host's.
-  // All in nanoseconds.
+  // Returns the host's time of the moment `there` on the other clock, in
+  // [asked, seen] on the host's. All in nanoseconds.
   int64_t HostTime(int64_t there, int64_t asked, int64_t seen) {
     apart_ =
         std::clamp(apart_.value_or(seen - there), asked - there, seen - there);

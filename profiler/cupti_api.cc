@@ -87,7 +87,7 @@ std::vector<std::string> Places() {
 }
 
 void* OpenCupti() {
-  // What is loaded already, wherever it came from.
+  // The library may be loaded already, from anywhere.
   if (void* const library = dlopen(kName, RTLD_NOW | RTLD_NOLOAD)) {
     return library;
   }

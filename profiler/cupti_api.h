@@ -79,8 +79,9 @@ struct CuptiApi {
                                         void* value);
 };
 
-// What `call` returned. Any error means that there is no CUPTI for us:
-// FailedPrecondition where another profiler is the reason, else Unavailable.
+// The status of a result of `call`. Any error means that there is no CUPTI for
+// us: FailedPrecondition where another profiler is the reason, else
+// Unavailable.
 absl::Status CuptiStatus(const CuptiApi& api, CuptiResult result,
                          const char* call);
 

@@ -37,7 +37,7 @@ int CuptiCollector::lent() const {
   return static_cast<int>(lent_.size());
 }
 
-// Of the open window, under the mutex.
+// Buffers of the open window that are still out, under the mutex.
 int CuptiCollector::Outstanding() const {
   return static_cast<int>(std::count_if(
       lent_.begin(), lent_.end(),
@@ -137,7 +137,7 @@ void CuptiCollector::Keep(const CuptiRecords& records,
                           const absl::Status& parsed) {
   Window& window = *window_;
   window.damage.Update(parsed);
-  // What is not all is of no use.
+  // Incomplete records are useless.
   if (!window.damage.ok()) {
     window.records = {};
     return;

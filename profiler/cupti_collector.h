@@ -1,7 +1,7 @@
-// The buffers that CUPTI fills, and what has been read out of them. CUPTI asks
-// for buffers and hands them back from threads of its own or of the program, at
-// any time, also long after it was told to stop. So a buffer belongs to the
-// window in which it was asked for, and stays valid until it comes back.
+// The buffers that CUPTI fills, and the records read from them. CUPTI asks for
+// buffers and hands them back from threads of its own or of the program, at any
+// time, also long after it was stopped. So a buffer belongs to the window in
+// which it was asked for, and stays valid until it comes back.
 //
 // Thread-safe. The records are parsed on the thread that brings them; no lock
 // is held meanwhile, nor at any other call of CUPTI.
@@ -27,7 +27,7 @@ class CuptiCollector {
  public:
   struct Limits {
     size_t buffer = size_t{1} << 20;  // bytes of each
-    int buffers = 32;                 // lent to CUPTI at once
+    int buffers = 32;                 // given to CUPTI at once
     int64_t records = int64_t{1} << 19;
   };
   struct Collected {
@@ -37,7 +37,7 @@ class CuptiCollector {
     int lost_buffers = 0;  // have not come back
   };
 
-  // Of the process, never destroyed: CUPTI's callbacks take no argument.
+  // One per process, never destroyed: CUPTI's callbacks take no argument.
   static CuptiCollector& Get();
 
   // A window begins. FailedPrecondition while there is one.
@@ -48,7 +48,7 @@ class CuptiCollector {
   // `patience` was not enough.
   bool AwaitBuffers(std::chrono::nanoseconds patience);
   // The window ends; all memory is released but that of buffers which CUPTI has
-  // kept. They count as lent to it until they come back.
+  // kept. They count as given to it until they come back.
   Collected Close();
 
   // For CUPTI. A request beyond the limit, or outside of a window, is declined
@@ -66,7 +66,7 @@ class CuptiCollector {
     size_t size;
     uint64_t window;
   };
-  // What a window needs, and what it has so far.
+  // Parameters of a window, and its records so far.
   struct Window {
     CuptiLayout layout{};
     CuptiNextRecord next_record = nullptr;

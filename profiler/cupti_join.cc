@@ -37,7 +37,7 @@ absl::StatusOr<IdOfCall> IdsOfCalls(const std::vector<ExternalRecord>& all) {
   return ids;
 }
 
-// Of hardly any record; so what it says is made apart.
+// A separate function: hardly any record has bad times.
 absl::Status BadTimes(const char* what, const DeviceWork& work) {
   const std::string name =
       absl::StrCat("CUPTI: a ", what, " with correlation ", work.correlation);
@@ -67,7 +67,7 @@ absl::Status Add(const DeviceWork& work, Bytes bytes, WorkSum* sum) {
   return absl::OkStatus();
 }
 
-// Of the intervals together. Sorts them.
+// Length of the union of the intervals. Sorts them. Sorts them.
 int64_t LengthOfUnion(std::vector<Interval>* intervals) {
   std::sort(
       intervals->begin(), intervals->end(),

@@ -32,8 +32,8 @@ struct WorkTotals {
 // that none is longer than the interval it lies in.
 struct DeviceBusy {
   uint32_t device = 0;
-  int64_t begin = 0;  // of the first work
-  int64_t end = 0;    // of the last
+  int64_t begin = 0;  // begin of the first work
+  int64_t end = 0;    // end of the last work
   int64_t kernels = 0;
   int64_t copies = 0;  // and sets
   int64_t any = 0;
@@ -42,7 +42,7 @@ struct DeviceBusy {
 
 struct WorkProfile {
   std::map<uint64_t, WorkTotals> by_id;  // ids under which there was work
-  WorkTotals unattributed;               // what belongs to no id
+  WorkTotals unattributed;               // work that belongs to no id
   std::vector<DeviceBusy> devices;       // in the order of their numbers
   friend bool operator==(const WorkProfile&, const WorkProfile&) = default;
 };

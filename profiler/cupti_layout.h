@@ -1,4 +1,4 @@
-// Where the fields of CUPTI's activity records lie. CUPTI appends to its
+// Offsets of the fields of CUPTI's activity records. CUPTI appends to its
 // records from version to version, so what we read of them has kept its place
 // from 13.0 to 13.2; the sizes have not. These are facts about the binary
 // interface on 64-bit machines, compared with the headers of CUPTI where those
@@ -29,7 +29,7 @@ inline constexpr CuptiWorkLayout kCopyLayout = {16, 24, 32, 40, 44};
 inline constexpr CuptiWorkLayout kPeerCopyLayout = {16, 24, 32, 40, 60};
 inline constexpr CuptiWorkLayout kSetLayout = {16, 24, 32, 40, 44};
 inline constexpr size_t kCopyDirectionOffset = 4;  // one byte
-inline constexpr size_t kCopyBytesOffset = 8;      // of copies to peers, too
+inline constexpr size_t kCopyBytesOffset = 8;      // copies to peers included
 inline constexpr size_t kSetBytesOffset = 8;
 
 struct CuptiExternalLayout {
@@ -63,8 +63,9 @@ struct CuptiLayout {
 inline constexpr CuptiLayout kCupti130 = {.kernel = 216};  // kernel record 10
 inline constexpr CuptiLayout kCupti132 = {.kernel = 224};  // kernel record 11
 
-// Of the version that cuptiGetVersion tells (130001 is 13.0, update 1).
-// Unimplemented for any but 13.0 and 13.2, with the number in the message.
+// The layout for a version as cuptiGetVersion returns it (130001 is 13.0,
+// update 1). Unimplemented for any but 13.0 and 13.2, with the number in the
+// message.
 absl::StatusOr<CuptiLayout> CuptiLayoutOf(uint32_t version);
 
 }  // namespace ebbtide

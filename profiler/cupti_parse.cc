@@ -98,7 +98,7 @@ bool Copy(uint32_t kind, Record record, CuptiRecords* out) {
                                 record.Id(kExternalLayout.id),
                                 record.Word(kExternalLayout.correlation)});
       break;
-    default:  // of the driver or the runtime
+    default:  // calls of the driver or the runtime
       out->calls.push_back(
           {kind == kCuptiDriver, record.Word(kCallLayout.function),
            record.Number(kCallLayout.begin), record.Number(kCallLayout.end),

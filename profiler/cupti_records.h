@@ -1,5 +1,5 @@
-// What CUPTI records of a device's work, as plain data. Times are nanoseconds
-// of CUPTI's clock, intervals are half-open.
+// CUPTI's records of a device's work, as plain data. Times are nanoseconds of
+// CUPTI's clock, intervals are half-open.
 #ifndef EBBTIDE_PROFILER_CUPTI_RECORDS_H_
 #define EBBTIDE_PROFILER_CUPTI_RECORDS_H_
 
@@ -60,7 +60,8 @@ struct ExternalRecord {
 };
 
 struct CallRecord {
-  bool driver = false;  // of the driver's interface, not of the runtime's
+  bool driver = false;  // a call of the driver's interface, not of the
+                        // runtime's
   uint32_t function = 0;
   int64_t begin = 0;
   int64_t end = 0;

@@ -32,7 +32,7 @@ void Complete(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   CuptiCollector::Get().Complete(buffer, valid);
 }
 
-// Of the subscriber that is there for a moment; it subscribes to nothing.
+// Callback of the temporary subscriber, which subscribes to nothing.
 void Ignore(void*, uint32_t, uint32_t, const void*) {}
 
 absl::Status Refused(const std::string& profiler) {
@@ -154,7 +154,7 @@ absl::StatusOr<std::unique_ptr<CuptiWindow>> CuptiWindow::Begin(
   return window;
 }
 
-// What it has done by an error is undone.
+// An error undoes its effects.
 absl::Status CuptiWindow::Start() {
   absl::Status status = LimitDeviceBuffers();
   if (status.ok()) {
@@ -162,7 +162,8 @@ absl::Status CuptiWindow::Start() {
         CuptiStatus(api_, api_.activity_register_callbacks(&Request, &Complete),
                     "cuptiActivityRegisterCallbacks");
   }
-  // What an earlier user of CUPTI has lost is not lost by this window.
+  // Records that an earlier user of CUPTI has lost do not count for this
+  // window.
   if (status.ok()) status = TakeDropped(api_).status();
   if (status.ok()) {
     status = Enable();
@@ -261,7 +262,7 @@ absl::StatusOr<CuptiRecords> CuptiWindow::End() {
   return std::move(collected.records);
 }
 
-// Nobody is left to be told.
+// A destructor cannot report the error.
 CuptiWindow::~CuptiWindow() {
   if (began_ && !ended_) End().status().IgnoreError();
 }

@@ -32,18 +32,18 @@ struct CuptiWindowOptions {
   // limit of 250 would be a large part of a budget.
   size_t device_buffers = 8;
   // The name of a profiler that is active in this process, or nothing. Kineto
-  // uses the activity interface without a subscriber, which CUPTI does not
-  // tell; PyTorch does.
+  // uses the activity interface without a subscriber, which PyTorch reports but
+  // CUPTI does not.
   std::function<std::string()> other_profiler;
 };
 
 class CuptiWindow {
  public:
-  // Refuses, with the reason, where another profiler is active (one that
-  // `other_profiler` names; one that the driver was told to load by
-  // CUDA_INJECTION64_PATH; one that holds CUPTI's only subscriber, error 39),
-  // where a call fails, and for an unknown version of CUPTI. Nothing is enabled
-  // then. `api` must outlive the process.
+  // Refuses, with the reason, if another profiler is active (one that
+  // `other_profiler` names; one that the driver loads by CUDA_INJECTION64_PATH;
+  // one that holds CUPTI's only subscriber, error 39), if a call fails, and for
+  // an unknown version of CUPTI. Nothing is enabled then. `api` must outlive
+  // the process.
   static absl::StatusOr<std::unique_ptr<CuptiWindow>> Begin(
       const CuptiApi& api, const CuptiWindowOptions& options = {});
   // Ends the window, if that was not done.
@@ -51,9 +51,9 @@ class CuptiWindow {
   CuptiWindow(const CuptiWindow&) = delete;
   CuptiWindow& operator=(const CuptiWindow&) = delete;
 
-  // What this thread starts from now on belongs to `id`, until the Pop of this
-  // thread that belongs to it. Pairs nest; the innermost counts. On any thread,
-  // without locks.
+  // Work that this thread starts from now on belongs to `id`, until the Pop of
+  // this thread that belongs to it. Pairs nest; the innermost counts. On any
+  // thread, without locks.
   void Push(uint64_t id);
   void Pop();
 

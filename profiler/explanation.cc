@@ -13,7 +13,7 @@ namespace ebbtide {
 namespace {
 
 constexpr Bytes kNoBudget{int64_t{1} << 60};
-// Of a search: where a large step's takes about a second.
+// Evaluations of a search: for a large step they take about a second.
 constexpr int64_t kEvaluations = 4000;
 constexpr int kMostRows = 10;
 
@@ -133,7 +133,7 @@ absl::Status ExplainDoubts(const Profile& profile, int most,
   return absl::OkStatus();
 }
 
-// What the plan does to the step.
+// Describes the effects of the plan on the step.
 absl::Status ExplainStep(const Profile& profile, const ExplainOptions& options,
                          Explanation* explanation) {
   const Plan& plan = explanation->plan;
@@ -194,7 +194,7 @@ void FillBudgets(Explanation* explanation) {
     row.keeping = TimeWithin(*explanation->keeping, row.budget);
     if (!explanation->spilling) continue;
     row.spilling = TimeWithin(*explanation->spilling, row.budget);
-    // Who may spill need not.
+    // A plan that may offload need not.
     if (row.keeping) {
       row.spilling =
           std::min(*row.keeping, row.spilling.value_or(*row.keeping));

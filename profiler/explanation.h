@@ -1,12 +1,12 @@
-// Why a run's memory looked as it did: what was alive at the peak, what was
-// done to it and why, what the floor is, what other budgets would buy, and how
-// what was predicted compares with what was measured. One place for these
-// numbers: `ebbtide explain` prints them, and whatever else shows them takes
-// them from here.
+// Explains a run's memory: the live bytes at the peak, their treatment and its
+// reason, the floor, the effects of other budgets, and predicted against
+// measured values. One place for these numbers: `ebbtide explain` prints them,
+// and other users take them from here.
 //
-// What comes from the trace was measured; what comes from its profile is of one
-// step of the kind that was profiled last; plans that the trace does not hold
-// are made here, and say so. What a trace cannot tell is in `unknown`.
+// Values from the trace were measured; values from its profile are of one step
+// of the kind that was profiled last; plans that the trace does not hold are
+// made here and marked so. Facts missing from the trace are listed in
+// `unknown`.
 #ifndef EBBTIDE_PROFILER_EXPLANATION_H_
 #define EBBTIDE_PROFILER_EXPLANATION_H_
 
@@ -29,12 +29,13 @@
 namespace ebbtide {
 
 struct ExplainOptions {
-  // Of the plan; nullopt: the run's own, or without one that which keeps all.
+  // Budget of the plan; nullopt: the run's own, or without one that which keeps
+  // all.
   std::optional<Bytes> budget;
   std::string solver = "auto";
-  // Of each of the plan and the two outlooks. Searches end by a number of
-  // evaluations before that, unless the step is very large: then equal files
-  // give equal explanations.
+  // Time limit of each of the plan and the two outlooks. Searches end by a
+  // number of evaluations before that, unless the step is very large: then
+  // equal files give equal explanations.
   absl::Duration time_limit = absl::Seconds(5);
   int most = 10;  // rows of each list
 };
@@ -42,10 +43,10 @@ struct ExplainOptions {
 // One that was alive at the peak.
 struct Holder {
   std::string name;
-  std::string layer;  // the module, or the parameter; "" where nobody knows
+  std::string layer;  // the module, or the parameter; "" if unknown
   Bytes bytes{};
   std::string kind;  // as KindName (profiler/kind.h)
-  std::string done;  // what was done to it; "" where nobody knows
+  std::string done;  // treatment of it; "" if unknown
 };
 
 struct PeakOfStep {
@@ -53,9 +54,9 @@ struct PeakOfStep {
   // step under the plan, by the simulator.
   std::string source;
   Bytes bytes{};
-  std::string instant;  // as InstantName; "" where nobody knows
+  std::string instant;  // as InstantName; "" if unknown
   Bytes other{};        // part of it that is not among all the holders
-  int64_t count = 0;    // of all holders
+  int64_t count = 0;    // number of all holders
   std::vector<Holder> largest;
 };
 
@@ -68,7 +69,7 @@ struct NamedBytes {
 // time: no plan is known.
 struct BudgetRow {
   Bytes budget{};
-  std::optional<Time> keeping;   // without spilling
+  std::optional<Time> keeping;   // without offloading
   std::optional<Time> spilling;  // with it, where the profile has lanes
 };
 
@@ -82,10 +83,10 @@ struct Explanation {
   Plan plan;
   Time stall = 0;      // part of its time that the compute waits for copies
   Time starved = 0;    // and for the host
-  Time tail_time = 0;  // of the step, beside the plan's
+  Time tail_time = 0;  // tail of the step, beside the plan's time
   std::optional<PeakOfStep> peak;
   std::vector<Decision> decisions;
-  std::vector<std::string> names;  // of the decisions' values
+  std::vector<std::string> names;  // names of the decisions' values
   std::vector<Doubt> doubts;
   std::vector<std::string> doubt_names;
   struct Outlier {
@@ -101,7 +102,7 @@ struct Explanation {
   // The saved values that are in the proven floors, the largest first.
   std::vector<NamedBytes> keeping_makers;
   std::vector<NamedBytes> spilling_makers;
-  Bytes unit{};  // of the rows' budgets
+  Bytes unit{};  // unit of the rows' budgets
   std::vector<BudgetRow> budgets;
 
   std::vector<std::string> unknown;  // a sentence each
@@ -114,15 +115,15 @@ absl::StatusOr<Explanation> Explain(const Profile& profile,
                                     std::optional<RunFacts> run,
                                     const ExplainOptions& options);
 
-// Of a recorded run, which `origin` names in errors. One that holds no profile
-// is explained by what was measured, and no plan is made; with a budget that is
-// an error.
+// Explains a recorded run, which `origin` names in errors. A run without a
+// profile is explained by its measurements, and no plan is made; with a budget
+// that is an error.
 absl::StatusOr<Explanation> ExplainRun(const TraceSource& source,
                                        const std::string& origin,
                                        const ExplainOptions& options = {});
 
 // {"kind":"explanation","version":1, ..} with the members above; sizes in
-// bytes, times in nanoseconds, null for what nobody knows:
+// bytes, times in nanoseconds, null for unknown values:
 //   run         complete, damage, dropped_records, steps, budget, peak,
 //               peak_step, live_by_kind, step_time (their median), state,
 //               reason, evictions [{name, drops, dropped, spills, spilled}]

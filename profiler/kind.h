@@ -1,5 +1,5 @@
-// What live bytes are there for, as far as it is known. A block starts as
-// kOther and is moved once its role shows.
+// The purpose of live bytes, as far as it is known. A block starts as kOther
+// and is moved once its role shows.
 #ifndef EBBTIDE_PROFILER_KIND_H_
 #define EBBTIDE_PROFILER_KIND_H_
 
@@ -16,7 +16,7 @@ enum class Kind : uint8_t {
   kGradient,   // gradients of parameters
   kOptimizer,  // optimizer state
   kSaved,      // held by autograd for the backward pass
-  kScratch,    // made by ebbtide itself: rematerialized and restored values
+  kScratch,    // made by ebbtide itself: recomputed and restored values
 };
 inline constexpr int kKinds = 6;
 

@@ -23,7 +23,7 @@ std::vector<OptimizerBlocks::Block> OptimizerBlocks::BeginStep() {
   std::vector<Block> found;
   for (auto it = blocks_.begin(); it != blocks_.end();) {
     const auto& [number, known] = *it;
-    // Of a step's own end, and then another step.
+    // True once another step has followed the step that it was seen in.
     const bool is_old = known.step > 0 && known.step + 2 <= steps_;
     if (is_old && parameters_.contains(known.bytes)) {
       found.push_back({number, known.address});

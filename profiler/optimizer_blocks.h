@@ -1,7 +1,6 @@
 // Guesses which blocks are the optimizer's state: what was allocated outside
 // forward and backward, is as large as a parameter and outlives a whole step.
-// Nothing tells for sure; the kind is for people to look at, plans do not use
-// it.
+// It is a guess; the kind is for display, plans do not use it.
 #ifndef EBBTIDE_PROFILER_OPTIMIZER_BLOCKS_H_
 #define EBBTIDE_PROFILER_OPTIMIZER_BLOCKS_H_
 

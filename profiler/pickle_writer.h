@@ -23,8 +23,8 @@ class PickleWriter {
 
   void BeginList() { out_ << "]("; }
   void EndList() { out_ << 'e'; }
-  // What comes next is added to the open list in another go: a reader may hold
-  // what one go adds twice.
+  // Later items are added to the open list in another go: a reader may hold the
+  // items of one go twice.
   void NextPart() { out_ << "e("; }
   void BeginDict() { out_ << "}("; }
   void EndDict() { out_ << 'u'; }

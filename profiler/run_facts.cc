@@ -21,7 +21,7 @@ Number Median(std::vector<Number> numbers) {
   return *middle;
 }
 
-// Steps by their number in the run; the report knows the last ones.
+// Steps by their number in the run; the report has the last ones.
 std::vector<Followed> FollowedOf(const Json& report) {
   std::vector<Followed> plans;
   const int64_t first = report.at("first_step");
@@ -121,7 +121,7 @@ class Summary final : public TraceVisitor {
   void Finish();
 
  private:
-  // Whether more is alive than ever before.
+  // True if more is alive than ever before.
   bool See(const BytesByKind& live) {
     if (facts_.live && Total(live) <= Total(*facts_.live)) return false;
     facts_.live = live;
@@ -141,7 +141,7 @@ class Summary final : public TraceVisitor {
 
 void Summary::Finish() {
   if (facts_.live) facts_.peak = Total(*facts_.live);
-  // What a budget bounds may be more than live bytes, so steps tell.
+  // The budget may bound more than live bytes, so the peaks of steps count.
   if (step_peak_ >= facts_.peak) {
     facts_.peak = step_peak_;
   } else {
@@ -160,7 +160,8 @@ void Summary::Finish() {
             });
 }
 
-// Who is alive after an event, and what becomes of the largest of them.
+// The blocks alive after an event, and the later treatment of the largest of
+// them.
 class Holders final : public TraceVisitor {
  public:
   Holders(int64_t event, size_t most) : left_(event), most_(most) {}

@@ -1,4 +1,4 @@
-// What a trace says of its run, without any planning.
+// Facts about a run from its trace, without any planning.
 #ifndef EBBTIDE_PROFILER_RUN_FACTS_H_
 #define EBBTIDE_PROFILER_RUN_FACTS_H_
 
@@ -15,16 +15,16 @@
 
 namespace ebbtide {
 
-// Of the steps that followed one plan to its end.
+// Facts about the steps that followed one plan to its end.
 struct Followed {
   int64_t steps = 0;
-  Time predicted_time = 0;  // of a whole step: the last prediction
+  Time predicted_time = 0;  // last prediction for a whole step
   Time measured_time = 0;   // the median
   Bytes predicted_peak{};
   Bytes measured_peak{};  // the highest
 };
 
-// What left the device under one name, an op's.
+// Evictions under one name, an op's.
 struct EvictedName {
   std::string name;
   int64_t drops = 0;
@@ -44,10 +44,10 @@ struct AliveBlock {
   // The op that made it and its shape, as far as known; "" where only the layer
   // is.
   std::string name;
-  std::string layer;  // as BlockNote::What::kOfLayer; "" where nobody knows
+  std::string layer;  // as BlockNote::What::kOfLayer; "" if unknown
   Bytes bytes{};
   Kind kind = Kind::kOther;
-  std::string done;  // what was done to it; "" where nothing was
+  std::string done;  // treatment of it; "" if there was none
 };
 
 struct RunFacts {
@@ -56,12 +56,13 @@ struct RunFacts {
   int64_t dropped_records = 0;
 
   int64_t steps = 0;                // that were seen whole
-  std::vector<TraceGap> gaps;       // of which only times and peaks are known
+  std::vector<TraceGap> gaps;       // steps of which only times and peaks are
+                                    // recorded
   Bytes budget{-1};                 // the last; negative: none
-  Bytes peak{};                     // of live bytes
+  Bytes peak{};                     // peak of live bytes
   int64_t peak_step = -1;           // -1: outside of the steps
   std::optional<BytesByKind> live;  // where they are highest
-  // Of all blocks that are alive there; 0: the trace tells of none.
+  // Count and bytes of all blocks that are alive there; 0: the trace has none.
   int64_t alive_count = 0;
   Bytes alive_bytes{};
   std::vector<AliveBlock> alive;       // the largest of them, the largest first
@@ -71,7 +72,7 @@ struct RunFacts {
   std::string profile;  // texts, the last of each; empty: there is none
   std::string plan;
 
-  // Of the report that ends the trace; nullopt: it has none.
+  // Facts from the report that ends the trace; nullopt: it has none.
   struct Report {
     std::string state;
     std::string reason;

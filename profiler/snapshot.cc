@@ -47,7 +47,7 @@ struct Entry {
   const char* category = kUnknown;
 };
 
-// Amounts that are known as sums, told as blocks on top of each other.
+// Amounts that are known as sums, represented by blocks on top of each other.
 class Pile {
  public:
   // The blocks to be freed, and the one to be allocated or no bytes, so that
@@ -106,7 +106,7 @@ class SnapshotWriter final : public TraceVisitor {
   BlockBooks books_;
   int64_t next_ = kAlignment;
   int64_t entries_ = 0;
-  absl::btree_map<int64_t, int64_t> addresses_;  // of blocks alive
+  absl::btree_map<int64_t, int64_t> addresses_;  // addresses of live blocks
   absl::btree_map<int64_t, std::pair<int64_t, std::string>> alive_;  // at them
   Pile rest_;
   Pile host_;

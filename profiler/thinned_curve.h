@@ -14,7 +14,8 @@
 
 namespace ebbtide {
 
-// What live bytes are stacked by: the kinds, of which kOther is divided.
+// The causes by which live bytes are stacked: the kinds, of which kOther is
+// divided.
 inline constexpr int kWorkspace = kKinds;  // allocated by ops, for a while
 inline constexpr int kCauses = kKinds + 1;
 using BytesByCause = std::array<Bytes, kCauses>;

@@ -102,7 +102,7 @@ class Builder final : public TraceVisitor {
 
  private:
   void AddPoint(int64_t time, const BytesByCause& live) {
-    // Of two threads, the one that was first may write second.
+    // The first of two threads may write second.
     last_time_ = std::max(last_time_, time);
     curve_.Add({.time = last_time_, .event = events_++, .live = live}, keep_);
   }
@@ -252,7 +252,7 @@ void Builder::OnText(TraceText text) {
   }
 }
 
-// Of very many, the one of the peak stays.
+// Thins out many steps; the one of the peak stays.
 void Builder::KeepStep() {
   if (!std::exchange(has_step_, false)) return;
   const bool is_of_peak = step_.begin <= survey_.peak_time &&

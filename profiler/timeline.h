@@ -3,8 +3,8 @@
 // memory it takes does not depend on the length of the run.
 //
 // Events are the changes of live bytes, numbered from 0: they are the page's
-// second axis. What is left out is left out between whole events, so every
-// point of the curve is exact, and so is who is alive there.
+// second axis. Only whole events are left out, so every point of the curve is
+// exact, and so is the list of live blocks there.
 #ifndef EBBTIDE_PROFILER_TIMELINE_H_
 #define EBBTIDE_PROFILER_TIMELINE_H_
 
@@ -34,7 +34,7 @@ struct TimelineBlock {
   // From which event on it is of which cause; the first is `begin`.
   std::vector<std::pair<int64_t, int>> causes;
   int name = -1;                 // the op that made it
-  int shape = -1;                // of the tensor that autograd saved
+  int shape = -1;                // shape of the tensor that autograd saved
   int layer = -1;                // the module, or the parameter
   std::vector<int> unpacked_by;  // backward ops, the first few
   int64_t value = kNoBlock;      // the block whose content it has again
@@ -49,13 +49,13 @@ struct TimelineBlock {
 struct LaneSpan {
   int64_t begin = 0;
   int64_t end = 0;
-  int name = 0;              // of the longest
+  int name = 0;              // name of the longest
   int64_t count = 0;         // spans it stands for
-  Bytes bytes{};             // of all
-  int64_t value = kNoBlock;  // of the longest
+  Bytes bytes{};             // bytes of all
+  int64_t value = kNoBlock;  // value of the longest
 };
 
-// What happened under one name. A name is an op or a value that it produced.
+// Events under one name. A name is an op or a value that it produced.
 struct OpRow {
   std::string name;
   int64_t drops = 0;
@@ -71,7 +71,7 @@ struct Timeline {
   int64_t begin = 0;  // first and last instant of anything
   int64_t end = 0;
   int64_t events = 0;
-  Bytes peak{};  // of the steps, or of the curve if that is higher
+  Bytes peak{};  // peak of the steps, or of the curve if that is higher
   // Where the curve is highest.
   int64_t peak_time = 0;
   int64_t peak_event = 0;
@@ -84,19 +84,20 @@ struct Timeline {
   std::vector<TierSample> tiers;
   std::array<std::vector<LaneSpan>, kSpanKinds> lanes;  // by begin
   std::vector<StepRecord> steps;  // some of them where there are very many
-  int64_t whole_steps = 0;        // of all
-  std::vector<TraceGap> gaps;     // steps of which nothing else is told
+  int64_t whole_steps = 0;        // number of all whole steps
+  std::vector<TraceGap> gaps;     // steps of which only times and peaks are
+                                  // recorded
   int64_t steps_nanos = 0;        // that those took
   std::vector<BudgetChange> budgets;
   std::vector<int64_t> plans;    // when another plan came into force
-  std::vector<TraceText> notes;  // of TextKind::kNote
+  std::vector<TraceText> notes;  // texts of TextKind::kNote
   OpRow total;
   // Names that were evicted, recomputed, copied or waited for: most evicted
   // bytes first, then most time.
   std::vector<OpRow> rows;
   std::string run;             // the last text of TextKind::kRun, or empty
-  std::string profile;         // of kProfile
-  std::string plan;            // of kPlan
+  std::string profile;         // last text of kProfile
+  std::string plan;            // last text of kPlan
   int64_t recorded_until = 0;  // Trace::detail_end
   bool complete = false;
   int64_t dropped_records = 0;
@@ -104,11 +105,11 @@ struct Timeline {
 };
 
 struct TimelineOptions {
-  int points = 120'000;  // of the curve outside the detail
+  int points = 120'000;  // points of the curve outside the detail
   int detail = 60'000;   // events around the peak, if its steps have as many
   int blocks = 60'000;   // outside the detail: those that cover most of the
                          // picture, bytes times time
-  int intervals = 8000;  // of a lane: what is closer is drawn as one
+  int intervals = 8000;  // spans of a lane: closer ones are drawn as one
   int steps = 10'000;
 };
 

@@ -85,8 +85,8 @@ Json CurveToJson(const Timeline& timeline) {
 // that it lives; bytes; how many causes, and of each the events since the one
 // before and the cause; name, shape and layer; how many unpacked it, and their
 // names; how many numbers before it the block is whose content it has, 0: none;
-// how it was evicted, 0: not, 1: dropped, 2: spilled, 2 more if by a plan, and
-// then after how many events, and after how many it came back, 0: did not.
+// how it was evicted, 0: not, 1: dropped, 2: offloaded, 2 more if by a plan,
+// and then after how many events, and after how many it came back, 0: did not.
 Json BlocksToJson(const Timeline& timeline, Names& names) {
   Packed packed;
   int64_t number = 0;
@@ -184,7 +184,7 @@ Json ComparisonToJson(const PlanComparison& comparison) {
           {"unmanaged_peak", Count(comparison.unmanaged_peak)}};
 }
 
-// Of what was set before anything happened: from the beginning on.
+// Events from before the beginning count from the beginning on.
 int64_t Since(const Timeline& timeline, int64_t time) {
   return std::max<int64_t>(0, time - timeline.begin);
 }

@@ -1,4 +1,4 @@
-// Lanes of bounded length: what is too close to be told apart becomes one.
+// Lanes of bounded length: spans too close to be distinguished become one.
 #ifndef EBBTIDE_PROFILER_TIMELINE_LANES_H_
 #define EBBTIDE_PROFILER_TIMELINE_LANES_H_
 
@@ -19,7 +19,8 @@ class LaneMaker {
   LaneMaker(int64_t gap, int64_t detail_begin, int64_t detail_end)
       : gap_(gap), detail_begin_(detail_begin), detail_end_(detail_end) {}
 
-  // In the order of their ends. What lies inside of `span` is part of it.
+  // Spans come in the order of their ends; those inside of `span` are part of
+  // it.
   void Add(const Span& span);
 
   // By begin.
@@ -37,7 +38,7 @@ class LaneMaker {
   const int64_t detail_begin_;
   const int64_t detail_end_;
   std::vector<LaneSpan> lane_;
-  std::vector<int64_t> longest_;  // of each
+  std::vector<int64_t> longest_;  // by lane span
 };
 
 }  // namespace ebbtide

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMostPoints = 4000;
 
 // Live bytes at the instants of a simulated step, against the time of an
-// unmanaged one. Of instants that are drawn as one, the highest.
+// unmanaged one. The highest of several instants drawn as one counts.
 std::vector<PlanComparison::Point> PointsOf(const Profile& profile,
                                             const Simulation& simulation) {
   const double whole = std::max(1.0, BaseTime(profile));

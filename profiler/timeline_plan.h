@@ -1,4 +1,4 @@
-// What a trace's profile says of a step without a budget, and of its plan.
+// The unmanaged step of a trace's profile, and its plan.
 #ifndef EBBTIDE_PROFILER_TIMELINE_PLAN_H_
 #define EBBTIDE_PROFILER_TIMELINE_PLAN_H_
 
@@ -22,7 +22,7 @@ struct PlanComparison {
   Bytes unmanaged_peak{};
 };
 
-// Of the texts of a trace; what is missing or not valid is left out.
+// Reads the texts of a trace; a missing or invalid one is left out.
 PlanComparison ComparePlans(const std::string& profile,
                             const std::string& plan);
 

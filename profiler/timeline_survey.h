@@ -1,4 +1,4 @@
-// What of a trace is worth a place on its page: found before the page is made.
+// Selects the parts of a trace for its page, before the page is made.
 #ifndef EBBTIDE_PROFILER_TIMELINE_SURVEY_H_
 #define EBBTIDE_PROFILER_TIMELINE_SURVEY_H_
 
@@ -16,7 +16,7 @@ struct TimelineSurvey {
   int64_t end = 0;
   int64_t events = 0;
   int64_t steps = 0;
-  Bytes peak{};  // of the curve
+  Bytes peak{};  // peak of the curve
   int64_t peak_time = 0;
   int64_t peak_event = 0;
   // Events to be shown one by one: those of the steps around the peak.

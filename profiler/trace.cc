@@ -28,7 +28,7 @@ class Collector final : public TraceVisitor {
   void OnBlock(const BlockEvent& event) override {
     trace_.blocks.push_back(event);
     books_.Apply(event);
-    // Of two threads, the one that was first may write second.
+    // The first of two threads may write second.
     const int64_t last = trace_.curve.empty() ? 0 : trace_.curve.back().time;
     trace_.curve.push_back({std::max(last, event.time), books_.live()});
   }

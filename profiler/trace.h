@@ -36,21 +36,21 @@ struct BlockEvent {
     kAllocate,  // the next number
     kFree,
     kRetag,   // it is of another kind from now on
-    kForget,  // nothing more is told of any block alive
+    kForget,  // blocks alive have no further records
     kFound,   // was allocated in a gap, and is alive behind it. In files only:
-              // readers are told of it as of kAllocate
+              // readers get it as a kAllocate
   };
   What what = What::kAllocate;
   int64_t time = 0;
   int64_t block = kNoBlock;  // none of kForget
-  Bytes bytes{};             // of kAllocate
-  Kind kind = Kind::kOther;  // of kAllocate and kRetag
-  int name = -1;             // of kAllocate: the op inside which, or -1
+  Bytes bytes{};             // for kAllocate
+  Kind kind = Kind::kOther;  // for kAllocate and kRetag
+  int name = -1;             // for kAllocate: the op inside which, or -1
   Bytes rest{};              // live bytes in no block of the trace, from now on
   bool operator==(const BlockEvent&) const = default;
 };
 
-// What else is known of a block.
+// A further fact about a block.
 struct BlockNote {
   enum class What : uint8_t {
     kShape,       // autograd saves it; `name` is its shape and type
@@ -79,7 +79,7 @@ struct TierSample {
 enum class SpanKind : uint8_t {
   kForward,    // an op of the program, in its forward pass
   kBackward,   // a backward op (stage)
-  kRecompute,  // an op run again by ebbtide
+  kRecompute,  // an op recomputed by ebbtide
   kOffload,    // a copy to a slower tier
   kRestore,    // a copy back
   kStall,      // the program waited for ebbtide
@@ -94,13 +94,13 @@ struct Span {
   int name = 0;  // index of Trace::names: the op or value
   int64_t begin = 0;
   int64_t end = 0;
-  Bytes bytes{};             // of a copy or a rematerialized value, else 0
+  Bytes bytes{};             // of a copy or a recomputed value, else 0
   int64_t value = kNoBlock;  // the value, of these
   bool operator==(const Span&) const = default;
 };
 
-// Steps `first` to `last`, of which nothing is told but their times and peaks.
-// Behind them blocks are freed, retagged and allocated to what is alive then.
+// Steps `first` to `last`, of which only times and peaks are recorded. Behind
+// them blocks are freed, retagged and allocated to what is alive then.
 struct TraceGap {
   int64_t first = 0;
   int64_t last = 0;
@@ -131,7 +131,7 @@ struct BudgetChange {
 // Bytes of a saved value left the device tier.
 struct Eviction {
   enum class How : uint8_t {
-    kDrop,   // can be rematerialized
+    kDrop,   // can be recomputed
     kSpill,  // was copied to a slower tier
   };
   int64_t time = 0;
@@ -143,7 +143,7 @@ struct Eviction {
   bool operator==(const Eviction&) const = default;
 };
 
-// Who was alive at a peak worth explaining, largest first.
+// A block alive at a peak worth explaining; the list has the largest first.
 struct PeakHolder {
   int name = 0;
   Bytes bytes{};
@@ -176,7 +176,7 @@ struct Trace {
   int64_t unix_nanos = 0;  // wall clock at `start`
   int64_t start = 0;
   std::vector<std::string> names;
-  // Of version 2: one sample for each event of a block.
+  // In version 2: one sample for each event of a block.
   std::vector<CurveSample> curve;
   std::vector<BlockEvent> blocks;
   std::vector<BlockNote> notes;

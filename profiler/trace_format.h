@@ -11,12 +11,12 @@
 // damaged one ends the readable part.
 //
 // Version 2 has blocks, notes, tiers and the end of detail, which version 1
-// lacks; it tells of the live bytes by them instead of by samples, and spans
-// and evictions name their value.
+// lacks; they replace the samples of live bytes, and spans and evictions name
+// their value.
 //
-// Version 3 has gaps: a record for each step of which no detail is told, or for
-// a row of them, with the number of blocks that were allocated in it. Of these,
-// what is alive behind the gap is found there, with its number.
+// Version 3 has gaps: a record for each step without detail, or for a row of
+// them, with the number of blocks that were allocated in it. Those of them that
+// are alive behind the gap are found there, with their number.
 //
 // Names are numbered in the order of their records, from 0. A text longer than
 // kTextPart is cut into parts that follow each other, all but the last marked.
@@ -67,7 +67,7 @@ inline constexpr int64_t kMostBlocks = int64_t{1} << 50;
 // overflow before there are a million blocks.
 inline constexpr int64_t kMostBytes = int64_t{1} << 42;
 
-// What the next record's differences refer to.
+// The state to which the next record's differences refer.
 struct Context {
   int64_t time = 0;
   BytesByKind live{};

@@ -1,4 +1,4 @@
-// What a trace lacks of steps that were left out, and what has to be told
+// The detail of steps that were left out of a trace, and the records to write
 // behind them so that the rest is exact again.
 #ifndef EBBTIDE_PROFILER_TRACE_GAP_H_
 #define EBBTIDE_PROFILER_TRACE_GAP_H_
@@ -15,26 +15,26 @@
 
 namespace ebbtide {
 
-// What a step is made of, besides its times and its peak.
+// The records of a step, besides its times and its peak.
 using TraceDetail =
     std::variant<BlockEvent, BlockNote, TierSample, Span, Eviction>;
 
 class MissedDetail {
  public:
-  // The file has not been told of it, nor will be. Of blocks that are allocated
-  // the number counts.
+  // Adds a record that the file does not get. Allocated blocks still use up
+  // numbers.
   void Add(const TraceDetail& detail);
-  // A block of the file was freed, which it was not told.
+  // A block of the file was freed without a record.
   void AddFree(int64_t block, Bytes bytes) {
     freed_.emplace_back(block, bytes);
   }
 
-  // Brings a reader up to date at `time`: what the file has as alive and is
-  // not, what is of another kind, what is alive and is not known. `rest` is
-  // that of the last event of the file, `live` all that is alive now, `told`
-  // the bytes of the blocks that the file has as alive. Between these events
-  // the sum of live bytes means nothing but stays between the two that are
-  // exact.
+  // Records that bring a reader up to date at `time`: blocks that the file has
+  // as alive and that are not, blocks of another kind, live blocks that it
+  // lacks. `rest` is that of the last event of the file, `live` all that is
+  // alive now, `told` the bytes of the blocks that the file has as alive.
+  // Between these events the sum of live bytes means nothing but stays between
+  // the two that are exact.
   std::vector<TraceDetail> CatchUp(int64_t time, Bytes rest, Bytes told,
                                    Bytes live) const;
 
@@ -49,7 +49,8 @@ class MissedDetail {
   void AddBlock(const BlockEvent& event);
   void AddNote(const BlockNote& note);
 
-  std::vector<std::pair<int64_t, Bytes>> freed_;  // of those that the file has
+  std::vector<std::pair<int64_t, Bytes>> freed_;  // freed blocks that the file
+                                                  // has
   absl::btree_map<int64_t, Kind> retagged_;       // the same
   absl::btree_map<int64_t, Found> found_;         // alive, that it does not
   bool forgotten_ = false;                        // it has none that is alive

@@ -19,8 +19,8 @@ struct TraceStart {
   int64_t time = 0;
 };
 
-// Is told of each record; what it does not care for it leaves out. Names come
-// before the records that refer to them by number, from 0.
+// Receives each record; a visitor overrides the functions that it needs. Names
+// come before the records that refer to them by number, from 0.
 class TraceVisitor {
  public:
   virtual ~TraceVisitor() = default;

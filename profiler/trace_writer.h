@@ -8,15 +8,15 @@
 //
 // Steps are recorded whole or not at all, but for their times and peaks. Once
 // half of `max_size` is used every second one is recorded, and the distance
-// doubles with each further 32nd part; what is missing is told as gaps. Such
+// doubles with each further 32nd part; missing steps are recorded as gaps. Such
 // steps are written when they are over. There is always room for the last one,
 // which is written at the end whether it was its turn or not, unless it is
 // larger than a quarter of `max_size` or than 64 MiB of memory. One that begins
 // in the first half and takes all of the other is cut, and a record says so;
 // from then on there are only steps, budgets, peaks and texts. Names and the
-// end are written even where there is no room for those.
-// Bytes of blocks that are left out are part of the rest (see BlockEvent), so
-// live bytes stay exact for as long as blocks are written at all.
+// end are written even where there is no room for those. Bytes of blocks that
+// are left out are part of the rest (see BlockEvent), so live bytes stay exact
+// for as long as blocks are written at all.
 //
 // Thread-safe. One lock per record, no allocation after the buffers are full
 // grown.
@@ -57,12 +57,12 @@ class TraceWriter {
   // The number of a name, the same for the same text.
   int Name(absl::string_view name);
 
-  // A block was allocated; `live` is what is alive from then on. Its number, or
-  // kNoBlock where it has been left out: nothing is told of that one then.
+  // A block was allocated; `live` bytes are alive from then on. Returns its
+  // number, or kNoBlock if it was left out: it gets no further records.
   int64_t Allocate(int64_t time, Bytes bytes, Kind kind, int name, Bytes live);
   void Free(int64_t time, int64_t block, Bytes bytes, Bytes live);
   void Retag(int64_t time, int64_t block, Kind kind, Bytes live);
-  // No block that is alive is told of again. Numbers go on.
+  // Blocks that are alive get no further records. Numbers go on.
   void ForgetBlocks(int64_t time, Bytes live);
   void Add(const BlockNote& note);
   void Add(const TierSample& sample);

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kInterval(100);
 
 }  // namespace
 
-// Whether the file has no room for so much more detail. Under the mutex.
+// True if the file has no room for that much more detail. Under the mutex.
 bool TraceWriter::Core::IsFull(size_t bytes) const {
   const int64_t max = Count(options.max_size);
   const int64_t reserve =
@@ -57,7 +57,8 @@ bool TraceWriter::Core::ReserveForText(size_t bytes) {
   return true;
 }
 
-// What is not told from here on must not be taken for what has not happened.
+// Marks the end of detail, so that missing records are not mistaken for missing
+// events.
 void TraceWriter::Core::EndDetail() {
   Append(Type::kDetailEnd, TraceWorth::kKeep, kSmallRecord,
          [](Encoder& out) { out.Time(NowNanos()); });

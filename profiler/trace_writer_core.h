@@ -1,4 +1,4 @@
-// What a TraceWriter and its thread share (profiler/trace_writer.h).
+// State shared by a TraceWriter and its thread (profiler/trace_writer.h).
 #ifndef EBBTIDE_PROFILER_TRACE_WRITER_CORE_H_
 #define EBBTIDE_PROFILER_TRACE_WRITER_CORE_H_
 
@@ -21,7 +21,7 @@
 
 namespace ebbtide {
 
-// What a record is worth when the file is nearly full. Names are always
+// The priority of a record when the file is nearly full. Names are always
 // written: records refer to them by number.
 enum class TraceWorth { kDetail, kKeep, kAlways };
 
@@ -98,11 +98,12 @@ struct TraceWriter::Core {
   bool stop = false;
   bool stopped = false;
   absl::Status status;
-  int64_t size = 0;           // of the file, with what is buffered
-  int64_t room_for_text = 0;  // of the one that is being written
+  int64_t size = 0;           // size of the file, with buffered records
+  int64_t room_for_text = 0;  // room for the text being written
   std::atomic<int64_t> dropped = 0;
   std::atomic<bool> detail_ended = false;  // a step was cut; for good
-  Bytes in_blocks{};  // of the blocks that the file has as alive, or will have
+  Bytes in_blocks{};  // bytes of the blocks that the file has as alive, or will
+                      // have
   // Blocks that were freed when the buffer had no room, with their bytes.
   std::vector<std::pair<int64_t, Bytes>> late_frees;
   trace_format::Context context;
@@ -113,15 +114,16 @@ struct TraceWriter::Core {
   std::vector<TraceDetail> spare;  // memory for the next
   MissedDetail missed;             // in the gap before the held one
   std::optional<TraceGap> untold;  // steps that no record calls left out yet
-  Bytes told{};                    // of the blocks that the file has as alive
+  Bytes told{};                    // bytes of the blocks that the file has as
+                                   // alive
   Bytes live{};                    // after the last event
   int64_t next_block = 0;
   int64_t last_kept = -1;  // step
   // When the last steps began, and whether they are in the file.
   std::deque<std::pair<int64_t, bool>> fates;
   bool is_end = false;             // nothing follows but the last step
-  int64_t detail_bytes = 0;        // of all records of detail so far
-  int64_t detail_before_step = 0;  // of those before the last step
+  int64_t detail_bytes = 0;        // detail of all records so far
+  int64_t detail_before_step = 0;  // detail of those before the last step
   int64_t largest_step = 0;        // bytes of detail in one
   absl::flat_hash_map<std::string, int> names;
 };

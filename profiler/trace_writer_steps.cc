@@ -1,4 +1,4 @@
-// Which steps are in the file (profiler/trace_writer.h).
+// Decides which steps are in the file (profiler/trace_writer.h).
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -15,9 +15,9 @@ using trace_format::Type;
 // distance doubles.
 constexpr int64_t kParts = 16;
 constexpr int64_t kMostDoublings = 40;
-// Of memory for a step that is held back.
+// Memory for a step that is held back.
 constexpr size_t kMostHeld = (64 << 20) / sizeof(TraceDetail);
-// What a record takes in the file, about.
+// Approximate size of a record in the file.
 constexpr int64_t kUsualRecord = 24;
 // Steps whose spans may still come.
 constexpr size_t kFates = 64;
@@ -64,7 +64,7 @@ bool TraceWriter::Core::AddDetail(const TraceDetail& detail) {
   return true;
 }
 
-// What a device has done is told later, and belongs to the step it was done in.
+// Work of a device is recorded later, in the step in which it was done.
 bool TraceWriter::Core::AddEarlierSpan(Span span) {
   const auto step =
       std::find_if(fates.rbegin(), fates.rend(),
