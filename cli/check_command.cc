@@ -22,7 +22,7 @@ struct Arguments {
 
 struct Answer {
   bool valid = false;
-  std::string reason;  // of an invalid plan
+  std::string reason;  // why a plan is invalid
 };
 
 Answer AnswerOf(const absl::Status& status) {

@@ -1,4 +1,4 @@
-// What the sub-commands share: how they are registered and how they end.
+// Helpers shared by the sub-commands: their registration and their exit status.
 #ifndef EBBTIDE_CLI_COMMAND_H_
 #define EBBTIDE_CLI_COMMAND_H_
 

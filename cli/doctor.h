@@ -1,5 +1,5 @@
-// What works on a machine and what does not, line by line. The checks look at a
-// view of the system that is data, so that tests can make up any machine.
+// Checks of a machine for ebbtide, line by line. The checks look at a view of
+// the system that is data, so that tests can make up any machine.
 #ifndef EBBTIDE_CLI_DOCTOR_H_
 #define EBBTIDE_CLI_DOCTOR_H_
 
@@ -24,7 +24,8 @@ struct PythonView {
   std::string torch_problem;  // why not
   std::string torch_cuda;     // that torch was built for; empty: none
   std::vector<std::string> entry_points;  // "name=module:function"
-  int64_t driver = 0;  // of CUDA, as torch finds it: 12040; 0: it finds none
+  int64_t driver = 0;  // version of CUDA, as torch finds it: 12040; 0: it finds
+                       // none
   std::vector<std::string> devices;  // "NVIDIA H100, 80.00 GiB"
   std::string devices_problem;
   bool has_cupti = false;
@@ -42,11 +43,11 @@ struct SpillView {
 
 struct SystemView {
   std::map<std::string, std::string> variables;
-  // What the runtime would say of them at start; empty: it takes them.
+  // The runtime's error about them at start; empty: it accepts them.
   std::string settings_problem;
   std::string preload;  // the library; empty: not found
   std::string preload_problem;
-  std::vector<std::string> built_for;  // versions of torch; none: nobody knows
+  std::vector<std::string> built_for;  // versions of torch; none: unknown
   PythonView python;
   DriverView driver;
   SpillView spill;
@@ -60,9 +61,9 @@ struct Finding {
   // kLimited: works, but not all of it or not as well. kMissing: does not.
   enum class State { kOk, kLimited, kMissing };
   State state = State::kOk;
-  std::string name;    // what was looked at, in a word or two
-  std::string what;    // what was found
-  std::string advice;  // what to do; empty where all is well
+  std::string name;    // the thing that was checked, in a word or two
+  std::string what;    // result of the check
+  std::string advice;  // action to take; empty where all is well
   // Without it nothing is managed, on CPU either.
   bool is_needed = false;
 };
@@ -71,7 +72,7 @@ const char* StateName(Finding::State state);  // "ok", "limited", "missing"
 // Every check in its order; each gives one line or several.
 std::vector<Finding> Diagnose(const SystemView& system);
 
-// Whether all is there that CPU mode needs.
+// True if everything is there that CPU mode needs.
 bool IsFit(const std::vector<Finding>& findings);
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// What the doctor's checks are made of. Private to it.
+// Helpers of the doctor's checks. Private to it.
 #ifndef EBBTIDE_CLI_DOCTOR_CHECKS_H_
 #define EBBTIDE_CLI_DOCTOR_CHECKS_H_
 
@@ -21,7 +21,7 @@ inline Finding Limited(std::string name, std::string what, std::string advice) {
           std::move(advice)};
 }
 
-// What CPU mode does without.
+// A missing thing that CPU mode does without.
 inline Finding Missing(std::string name, std::string what, std::string advice) {
   return {Finding::State::kMissing, std::move(name), std::move(what),
           std::move(advice)};

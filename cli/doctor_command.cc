@@ -1,8 +1,8 @@
 // ebbtide doctor [--json]
 //
-// What works here and what does not: a line for each thing that was looked at,
-// `ok`, `limited` or `missing`, and what to do. Exit status 0 where nothing is
-// missing that CPU mode needs, 1 otherwise.
+// Checks this machine: a line for each thing that was looked at, `ok`,
+// `limited` or `missing`, and the action to take. Exit status 0 where nothing
+// is missing that CPU mode needs, 1 otherwise.
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>

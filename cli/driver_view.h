@@ -10,7 +10,7 @@ namespace ebbtide {
 struct DriverView {
   std::string file;     // the library, links resolved; empty: there is none
   std::string problem;  // why it cannot be used; empty: it can
-  int64_t version = 0;  // of CUDA, as 12040; 0: it does not say
+  int64_t version = 0;  // version of CUDA, as 12040; 0: unknown
   // Devices that cannot map memory in pages.
   int64_t without_pages = 0;
 };

@@ -1,9 +1,10 @@
 // ebbtide explain INPUT [--budget B] [--solver NAME] [--time-limit S] [--json]
 //
-// What filled a run's memory, what was done to it and why, and what other
-// budgets would do (profiler/explanation.h). INPUT is a recorded run or a
-// profile. The plan that is explained is the one for --budget, else the run's
-// own, else one for the run's budget, else the one that keeps all.
+// Explains the memory of a run: its contents at the peak, their treatment and
+// its reason, and the effects of other budgets (profiler/explanation.h). INPUT
+// is a recorded run or a profile. The plan that is explained is the one for
+// --budget, else the run's own, else one for the run's budget, else the one
+// that keeps all.
 #include <cstdio>
 #include <memory>
 #include <utility>

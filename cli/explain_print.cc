@@ -176,7 +176,7 @@ double PercentMore(double value, double than) {
   return than > 0 ? 100 * (value / than - 1) : 0;
 }
 
-// What failed first, if anything did; the file has the rest.
+// Adds the first failed request, if any; the file has the rest.
 void AddOutOfMemory(const std::string& text_of_report, std::string* text) {
   const auto json = nlohmann::json::parse(text_of_report, nullptr, false);
   if (!json.is_object()) return;

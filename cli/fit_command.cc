@@ -93,7 +93,7 @@ void PrintCurve(Time unmanaged, const Outlook& keeping,
         absl::StrFormat("%12s ", FormatSize(budget)), Cell(kept, unmanaged));
     if (spilling) {
       auto spilled = TimeWithin(*spilling, budget);
-      // Who may spill need not.
+      // A plan that may offload need not.
       if (kept) spilled = std::min(*kept, spilled.value_or(*kept));
       absl::StrAppend(&line, " ", Cell(spilled, unmanaged));
     }

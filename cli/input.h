@@ -19,7 +19,7 @@ using Input = std::variant<Chain, Profile>;
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 absl::Status WriteFile(const std::string& path, const std::string& text);
 
-// Whether the file begins as a recorded run does. Errors: as ReadFile.
+// True if the file begins as a recorded run does. Errors: as ReadFile.
 absl::StatusOr<bool> IsTrace(const std::string& path);
 
 // Errors name the file, the place and what was expected.

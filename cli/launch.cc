@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr char kPreload[] = "libebbtide_preload.so";
 
-// What will keep the runtime away although everything is in order here.
+// Warns of settings that will disable the runtime although everything is in
+// order here.
 void WarnOfSwitches() {
   const char* autoload = std::getenv("TORCH_DEVICE_BACKEND_AUTOLOAD");
   if (autoload != nullptr && std::strcmp(autoload, "0") == 0) {

@@ -19,9 +19,9 @@ using Environment = std::map<std::string, std::string>;
 absl::StatusOr<std::string> FindPreload();
 
 // Sets the variables in this process, for a program that it starts or becomes,
-// and puts the preload library in front of LD_PRELOAD. Says on standard error
-// what will keep the runtime away nevertheless. Errors: there is no such
-// library where it would be installed or built.
+// and puts the preload library in front of LD_PRELOAD. Prints on standard error
+// which settings will disable the runtime nevertheless. Errors: there is no
+// such library where it would be installed or built.
 absl::Status PutInEnvironment(const Environment& environment);
 
 // CMD: the program and its arguments, after the command's own options.

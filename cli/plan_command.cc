@@ -28,7 +28,7 @@ struct Arguments {
   std::string output;
 };
 
-// What a person wants to know of a plan, in the units of its input.
+// Facts about a plan for the reader, in the units of its input.
 struct Summary {
   std::string solver;
   bool feasible = false;
@@ -36,9 +36,10 @@ struct Summary {
   std::string peak;
   std::string budget;
   std::string least_budget;
-  std::string witness;  // what makes the least budget, where it is known
+  std::string witness;  // instant or value that needs the least budget, if
+                        // known
   double gap = 0;
-  std::string bound;  // what proves it, or of which plans it is true
+  std::string bound;  // its proof, or the plans for which it holds
   double rounding_loss = 0;
   double plan_seconds = 0;
   size_t actions = 0;

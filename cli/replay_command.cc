@@ -33,7 +33,7 @@ struct Answer {
   PlaceBound bound;
   std::vector<ReplayStep> steps;
   std::vector<Bytes> offsets;
-  // Of a plan.
+  // Facts about a plan.
   std::string by;
   Bytes least{};
   int64_t nodes = 0;

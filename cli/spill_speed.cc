@@ -15,8 +15,8 @@
 namespace ebbtide {
 namespace {
 
-// As large as what is spilled, and enough of it to outlast a disk's first
-// eagerness.
+// As large as usual offloads, and enough of them to outlast a disk's fast
+// start.
 constexpr Bytes kCopy{4 << 20};
 constexpr int kCopies = 16;
 constexpr size_t kPage = 4096;

@@ -1,4 +1,4 @@
-// How fast evicted bytes would go to the spill folder and come back.
+// Measures the copies of evicted bytes to the offload folder and back.
 #ifndef EBBTIDE_CLI_SPILL_SPEED_H_
 #define EBBTIDE_CLI_SPILL_SPEED_H_
 
@@ -21,8 +21,8 @@ struct SpillSpeed {
 std::string SpillFolder();
 
 // Copies 64 MiB out and back in that folder. Errors: as SpillFile::Open
-// (allocator/spill_file.h), or the copies'; NotFound where EBBTIDE_OFFLOAD_DIR
-// is none.
+// (allocator/spill_file.h), or the copies'; NotFound if EBBTIDE_OFFLOAD_DIR is
+// none.
 absl::StatusOr<SpillSpeed> MeasureSpillSpeed();
 
 }  // namespace ebbtide

@@ -119,7 +119,7 @@ bool ReadAll(int file, absl::Time deadline, std::string* text) {
   }
 }
 
-// What the program prints; `problem` says why it did not come to its end.
+// Returns the program's output; `problem` is set if it did not end normally.
 std::string OutputOf(std::vector<std::string> words, std::string* problem) {
   int ends[2] = {};
   if (pipe2(ends, O_CLOEXEC) != 0) {

@@ -9,11 +9,12 @@
 namespace ebbtide {
 
 // Starts the python beside this program, or else the one on PATH, once, which
-// imports torch, and copies 64 MiB to the spill folder and back; takes seconds.
+// imports torch, and copies 64 MiB to the offload folder and back; takes
+// seconds.
 SystemView LookAtSystem();
 
-// What the answer of that python says: one JSON object on the last line. For
-// tests; what does not parse is a problem of the view.
+// Parses the answer of that python: one JSON object on the last line. For
+// tests; a parse error is a problem of the view.
 PythonView ParsePython(const std::string& path, const std::string& answer);
 
 }  // namespace ebbtide

@@ -72,7 +72,7 @@ bool IsFree(const std::string& path) {
   return absl::StrContains(head, "<title>ebbtide timeline</title>");
 }
 
-// What `-o` ends in says what is written.
+// The format that the ending of `-o` selects.
 struct Format {
   absl::string_view ending;
   absl::Status (*write)(const TraceSource&, std::ostream&);
@@ -135,7 +135,7 @@ absl::Status Write(const Arguments& arguments, const Format& format) {
     return absl::ErrnoToStatus(
         error, absl::StrCat(arguments.output, ": cannot write"));
   };
-  // What is there stays until the whole of the new file is.
+  // The existing file stays until the new one is complete.
   const std::string part = arguments.output + ".part";
   std::ofstream out(part, std::ios::binary);
   if (!out) return cannot_write(errno);

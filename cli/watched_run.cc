@@ -125,7 +125,7 @@ class Group {
     waitid(P_PID, leader_, &end_, WEXITED | WNOHANG | WNOWAIT);
     return end_.si_pid == 0;
   }
-  // Of a program that is not running any more.
+  // Describes the end of a program that is not running any more.
   std::string HowItEnded() const {
     if (end_.si_code == CLD_EXITED) {
       return absl::StrCat("ended with exit status ", end_.si_status);
