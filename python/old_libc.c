@@ -1,5 +1,6 @@
-// What the C library has only since 2.29, by means of what it had before, for
-// the libraries and the program of the wheel (python/old_libraries.py).
+// Functions that the C library has only since 2.29, by means of what it had
+// before, for the libraries and the program of the wheel
+// (python/old_libraries.py).
 
 #include <errno.h>
 #include <pthread.h>

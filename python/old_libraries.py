@@ -2,11 +2,11 @@
 
     old_libraries.py COMPILER FOLDER
 
-For each library of this system, FOLDER gets one of the same name that defines the
-same symbols without any code, each in the newest version that manylinux_2_28 allows.
-What the linker finds there runs on that system and on any later one. Of the C++
-library it takes what is newer from the static archive, and of the C library what
-python/old_libc.c defines; a reference to anything else fails to link.
+For each library of this system, FOLDER gets one of the same name that defines the same
+symbols without any code, each in the newest version that manylinux_2_28 allows. A
+program linked against these libraries runs on that system and on any later one. Newer
+symbols of the C++ library come from the static archive, and those of the C library from
+python/old_libc.c; a reference to anything else fails to link.
 """
 
 import re

@@ -31,7 +31,7 @@ _outside = ""
 
 
 def report() -> Report:
-    """What was done so far in this process; empty when ebbtide is not running."""
+    """The report of this process so far; empty when ebbtide is not running."""
     core = _entry.running_core()
     text = None if core is None else _text(core, "ebbtide_report")
     return Report({} if text is None else json.loads(text))
@@ -58,7 +58,7 @@ def budget(amount: str | int) -> Iterator[None]:
     `amount` is what EBBTIDE_BUDGET takes ("8GiB", "80%", "auto", "cuda:0=8GiB"), or a
     number of bytes. A budget is the process's, not the thread's: blocks nest, and of
     several that threads have open, in whatever order they end, the one entered last
-    holds. What is above a smaller budget goes at the next allocations; plans are made
+    holds. The next allocations evict what exceeds a smaller budget; plans are made
     anew, so this is for phases of a job, not for steps. Raises ValueError where
     `amount` is not such a text, RuntimeError where ebbtide is not running or the
     process was started without a budget.
@@ -92,7 +92,7 @@ def _core() -> ctypes.CDLL:
 
 
 def _text(core: ctypes.CDLL, function: str, *arguments: Any) -> str | None:
-    """What a function of the core's returns, which is freed; None for a null."""
+    """The text that a function of the core returns, which is freed; None for a null."""
     call = getattr(core, function)
     call.restype = ctypes.c_void_p
     pointer = call(*arguments)

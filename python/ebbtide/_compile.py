@@ -104,7 +104,7 @@ def _attach(partitioner: Any, core: ctypes.CDLL, say: Say) -> None:
                 if share < 1:
                     config.activation_memory_budget = share
                     memory_budget = share if memory_budget == 1 else memory_budget
-                else:  # what stays native may be cached
+                else:  # native savings may be cached
                     _set(config, caches)
             if share < 1 and memory_budget == share:
                 _pin(partitioner, joint_graph)
@@ -138,7 +138,8 @@ def _share(
     core: ctypes.CDLL,
     say: Say,
 ) -> float:
-    """What the first graph gets, of which `cut` saves at a share; says it, too."""
+    """The first graph's share, for which `cut` gives the saved nodes; prints it,
+    too."""
     given = partitioner.config.activation_memory_budget
     if given != 1:
         _leave(say, f"the program has set activation_memory_budget to {given}")
@@ -154,8 +155,8 @@ def _share(
     if most > max(room, 0):
         _pin(partitioner, joint_graph)
         share = max(math.floor(100 * room / most) / 100, _LEAST)
-        # A share is what PyTorch aims at: with it a graph may save more, because what
-        # is made again needs other things. Each try takes as long as a compilation's.
+        # PyTorch only aims at a share: with it a graph may save more, because
+        # recomputation needs other inputs. Each try takes as long as a compilation's.
         for _ in range(_TRIES):
             over = size(cut(share)) - size(node_info.inputs) - room
             if over <= 0 or share == _LEAST:
@@ -182,7 +183,8 @@ def _to_come(partitioner: Any, joint_graph: Any) -> int:
 
 
 def _optimizer_state(torch: Any) -> int:
-    """Of parameters that optimizers have no state of yet, as it is in torch.optim."""
+    """Bytes of the optimizer state that parameters have not got yet, as in
+    torch.optim."""
     state = 0
     for thing in gc.get_objects():
         # isinstance would ask what is a proxy of something.
@@ -198,7 +200,7 @@ def _optimizer_state(torch: Any) -> int:
 
 
 def _pin(partitioner: Any, joint_graph: Any) -> None:
-    """Has saved what might not be the same if it were made again.
+    """Makes a graph save values that might differ when recomputed.
 
     With a share below 1 PyTorch may draw the random numbers of a dropout anew in the
     backward part, and the gradients are wrong. Operators that are not PyTorch's own

@@ -30,7 +30,7 @@ _LIBRARIES = Path(__file__).resolve().parent / "lib"
 
 
 def wanted(environment: "os._Environ[str] | dict[str, str]") -> bool:
-    """Whether these variables ask for ebbtide at all."""
+    """True if these variables ask for ebbtide at all."""
     if environment.get("EBBTIDE_DISABLE", "") not in ("", "0"):
         return False
     return bool(environment.get("EBBTIDE_BUDGET") or environment.get("EBBTIDE_RECORD"))
@@ -83,7 +83,7 @@ def _open_core() -> None:
 
 
 def _assist(core: ctypes.CDLL) -> None:
-    """What a core that has started needs to be done in Python."""
+    """Does the part of the core's start that has to be done in Python."""
     _have_custom_ops_dispatched()
     if os.environ.get("EBBTIDE_WEIGHTS") == "1":
         _announce_addresses(core)
@@ -118,8 +118,8 @@ def _finish_at_its_end(mark: types.ModuleType) -> None:
 def _have_custom_ops_dispatched() -> None:
     """Leads calls of ops from Python through the dispatcher, as before torch 2.15.
 
-    2.15 calls their kernels beside it, where no observer sees that an op runs. What
-    such a kernel does is not to be run again, whatever ops it may consist of.
+    2.15 calls their kernels beside it, where no observer sees that an op runs. Such a
+    kernel must not be recomputed, whatever ops it may consist of.
     """
     torch: Any = sys.modules["torch"]
     enable = getattr(torch._ops.OpOverload, "_enable_pyobj_dispatch", None)
@@ -131,9 +131,9 @@ def _have_custom_ops_dispatched() -> None:
 
 
 def _announce_addresses(core: ctypes.CDLL) -> None:
-    """Has the core told before Python gets the address of a tensor's bytes.
+    """Calls the core before Python gets the address of a tensor's bytes.
 
-    Weights that are away are brought back for it and stay from then on.
+    Offloaded weights are restored for it and stay from then on.
     """
     torch: Any = sys.modules["torch"]
     for name in ("expose", "hold", "release", "moves"):
@@ -176,8 +176,8 @@ def _hold_what_is_saved(core: ctypes.CDLL, exposed_storage: Callable[..., Any]) 
         return storage_of(self) if saves() else exposed_storage(self)
 
     def data_ptr(self: Any) -> Any:
-        # Asked for to see what lies at one place under two types; what has 0 is
-        # left out. Addresses of what comes and goes meanwhile would tell it wrong.
+        # The caller compares addresses to find tensors that share bytes, and skips a 0.
+        # Addresses of storages that are offloaded meanwhile would mislead it.
         if saves() and core.ebbtide_moves(self._cdata):
             return 0
         return address_of(self)
@@ -236,7 +236,7 @@ def _library(folder: Path) -> Path:
 
 
 def _names_cuda(environment: "os._Environ[str] | dict[str, str]") -> bool:
-    """Whether a CUDA device is given a budget, and not just whatever is used."""
+    """True if a CUDA device is given a budget, not just whatever device is used."""
     parts = environment.get("EBBTIDE_BUDGET", "").split(",")
     return any(part.strip().startswith("cuda") for part in parts)
 

@@ -1,4 +1,4 @@
-"""Tells a trace what modules call the parameters that it meets (EBBTIDE_RECORD).
+"""Passes the names of a module's parameters to the core, for traces (EBBTIDE_RECORD).
 
 Modules are known by PyTorch's own hooks for what is registered in them. Looking for
 them among all objects would keep tensors alive meanwhile.

@@ -1,4 +1,4 @@
-"""What `report()` and `curve()` return: plain data that notebooks draw."""
+"""Return types of `report()` and `curve()`: plain data that notebooks draw."""
 
 import html
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _WIDTH, _HEIGHT, _MARGIN = 480, 160, 8
 
 
 class Report(dict[str, Any]):
-    """What was done so far: the members of EBBTIDE_REPORT's file."""
+    """The report so far: the members of EBBTIDE_REPORT's file."""
 
     def _repr_html_(self) -> str:
         if not self:
