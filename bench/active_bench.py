@@ -1,9 +1,9 @@
-"""What a step costs the host that follows a plan on CUDA: `./dev bench active`.
+"""Host cost of a step that follows a plan on CUDA: `./dev bench active`.
 
 Counted by valgrind's callgrind on the simulated device (tests/cudasim), all threads,
 for a GPT and for the small ops of bench/overhead_child.py, without what is beneath
-calls into the simulator, which stands for the driver. Of the interpreter's instructions
-those above the unmanaged run are left out, too (bench/callgrind.py says why).
+calls into the simulator, which stands for the driver. The interpreter's instructions
+above the unmanaged run are left out, too (bench/callgrind.py says why).
 
 step         what the step takes above the unmanaged one, beside recomputation, as a
              share of the unmanaged step; where it copies, beside the copies.
@@ -35,9 +35,9 @@ FACE = harness.ROOT / "tests" / "cudasim"
 CORE = harness.ROOT / "build" / "release" / "hooks" / "libebbtide_cuda.so"
 SECTION = "Cost of a planned step on CUDA"
 SEED = 1
-STEPS = 3  # of active_child.py
+STEPS = 3  # steps of active_child.py
 MODELS = ("gpt", "small")
-SHARE = 0.8  # of what the model reserves, that it may have
+SHARE = 0.8  # budget as a share of what the model reserves
 WAYS: dict[str, dict[str, str]] = {
     "idle": {},
     "recomputes": {"EBBTIDE_OFFLOAD_DIR": "none"},
@@ -54,7 +54,7 @@ BACK = ("ebbtide::Residency::Prefetch(", "ebbtide::Residency::Complete(")
 
 @dataclasses.dataclass
 class Taken:
-    """What was counted, and what the child printed."""
+    """The counts of a child, and its output."""
 
     counts: Counts
     graph: Graph
@@ -75,7 +75,7 @@ class Taken:
 class Row:
     model: str
     way: str
-    instructions: float  # of a step
+    instructions: float  # instructions of a step
     step: float = 0
     recomputed: float = 0  # ops of a step
     op: float | None = None
@@ -131,7 +131,7 @@ def measure(model: str) -> dict[str, Taken]:
 
 
 def first_dispatch(again: Graph, bare: Graph) -> float:
-    """Of the ops that `again` alone calls boxed, the mean one in the unmanaged step."""
+    """Mean cost of the ops that `again` alone calls boxed, in the unmanaged step."""
     spent = total = 0.0
     for name, count in (again.boxed() - bare.boxed()).items():
         # The wrapper of an op without a structured kernel has one "_" more.

@@ -27,7 +27,7 @@ import overhead_child
 STEPS = 3
 # Steps before those: what a plan is made of, tried and laid out in.
 SETTLE, PLANNED = 4, 60
-ROWS = 4096  # of the small model: what is saved is large enough to be managed
+ROWS = 4096  # rows of the small model: its saved tensors are large enough to be managed
 
 
 def gpt() -> Callable[[], None]:

@@ -25,7 +25,7 @@ import callgrind
 import harness
 
 FOLDER = harness.ROOT / "build" / "release" / "bench"
-SEED = 10  # of arena_steps.h
+SEED = 10  # seed of arena_steps.h
 MODELS = {
     "planned": "planned arena",
     "native": "model of native",

@@ -9,8 +9,8 @@
 //
 // does all of it twice, for callgrind with --collect-atstart=no: first only
 // requests are counted, then only releases, with a dump of each. It prints the
-// calls of the device in all of it, by function, as one JSON object. What warms
-// up is neither timed nor counted.
+// calls of the device in all of it, by function, as one JSON object. Warm-up is
+// neither timed nor counted.
 #include <ATen/Context.h>
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>

@@ -28,7 +28,7 @@ namespace {
 constexpr int kHoles = 65'536;
 char* const kBase = reinterpret_cast<char*>(int64_t{1} << 40);
 
-// What is measured: each has addresses of its own.
+// The measured calls: each has addresses of its own.
 template <typename Arena>
 struct ArenaCalls {
   Arena& arena;

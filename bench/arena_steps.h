@@ -51,7 +51,7 @@ class Clock {
 // Steps of some batches: 64 requests, then 64 releases of any that are live.
 struct Event {
   int64_t size = 0;
-  int freed = 0;  // of which request of the step
+  int freed = 0;  // request of the step that it frees
 };
 struct Step {
   std::vector<Event> events;  // one of each kind, by number

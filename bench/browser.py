@@ -23,7 +23,7 @@ FLAGS = [
 
 
 class Page:
-    """One tab. What the page logs and asks for is kept."""
+    """One tab; keeps the page's logs and requests."""
 
     def __init__(self, address: str) -> None:
         self._socket = websocket.create_connection(address, timeout=120)
@@ -89,7 +89,7 @@ class Page:
         """`light` or `dark`, as the system would."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self.send("Emulation.setEmulatedMedia", features=[feature])
-        # The page is told of it with a frame, and draws anew then.
+        # A frame reports it to the page, which draws anew then.
         frame = "new Promise((done) => requestAnimationFrame(done))"
         self.run(f"{frame}.then(() => {frame})")
 
@@ -116,7 +116,7 @@ class Page:
 
 @contextlib.contextmanager
 def browser() -> Iterator[Page]:
-    """A browser with one tab that knows nothing of earlier ones."""
+    """A browser with one tab and an empty profile."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         process = subprocess.Popen(
             ["chromium", *FLAGS, f"--user-data-dir={profile}", "about:blank"],

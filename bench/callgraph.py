@@ -1,6 +1,7 @@
-"""Who called whom, at what cost, from callgrind's output (bench/callgrind.py).
+"""Calls between functions and their costs, from callgrind's output
+(bench/callgrind.py).
 
-Of what a function calls, the simulated device's share is left out: it stands for the
+The simulated device's share in the callees of a function is left out: it stands for the
 driver. Callgrind has one cost for each pair of functions, whoever called the first, so
 that share is the function's mean one.
 """
@@ -13,8 +14,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 SIMULATOR = "cudasim_"
-ROUNDS = 60  # of passing shares on, more than calls nest
-# A boxed call of an op's CUDA kernel, as replays make it.
+ROUNDS = 60  # rounds of passing shares on, more than calls nest
+# A boxed call of an op's CUDA kernel, as recomputation makes it.
 BOXED = re.compile(r"make_boxed_from_unboxed_functor.*?wrapper_CUDA_(\w+)")
 
 
@@ -94,7 +95,7 @@ class Graph:
                     self.alone[current] += spent
 
     def _shares(self) -> dict[str, float]:
-        """Of each function's instructions, callees' included, the host's share."""
+        """The host's share in each function's instructions, callees included."""
         total = collections.Counter(self.alone)
         for (caller, _), spent in self.cost.items():
             total[caller] += spent
@@ -124,7 +125,7 @@ class Graph:
         return {name for name in everyone if name.startswith(tuple(prefixes))}
 
     def boxed(self) -> collections.Counter[str]:
-        """How often kernels were called as replays call them, by wrapper's name."""
+        """Calls of kernels as recomputation makes them, by the wrapper's name."""
         made: collections.Counter[str] = collections.Counter()
         for (_, callee), count in self.calls.items():
             if (found := BOXED.search(callee)) is not None:

@@ -1,4 +1,4 @@
-"""How fast the chain solvers are: `./dev bench chain`.
+"""Speed of the chain solvers: `./dev bench chain`.
 
 A random chain with a budget of 35 % of its saved sets in 500 slots, one thread but
 where it says two, the least of five runs, of chains up to 200 stages of five times
@@ -35,14 +35,14 @@ SHORT = 200
 TURNS = 5
 STAGES = [50, 100, 200, 340]
 LAYERS = [10**3, 10**4, 10**5, 10**6]
-# What must hold: times the rival, unpinned over rotor, two threads over two copies,
-# seconds for a million layers, and how far time may grow beyond the layers.
+# Limits: times the rival, unpinned over rotor, two threads over two copies, seconds for
+# a million layers, and growth of the time beyond the layers.
 RIVAL = 2.0
 UNPINNED = 4.5
 THREADS = 0.85
 MILLION = 0.5
 GROWTH = 2.0
-SAME = 1e-6  # of an optimum: the rival prints six digits
+SAME = 1e-6  # share of an optimum: the rival prints six digits
 
 
 class BenchError(Exception):
@@ -85,7 +85,7 @@ def solve(solver: str, stages: int, times: str, repeats: int) -> Row:
 
 
 def pair(count: int, times: str, repeats: int) -> tuple[Row, Row]:
-    """Of rotor and of unpinned, by turns."""
+    """Times of rotor and of unpinned, by turns."""
     rows = [
         (
             solve("rotor", count, times, repeats),
@@ -99,7 +99,7 @@ def pair(count: int, times: str, repeats: int) -> tuple[Row, Row]:
 
 
 def release_flags() -> list[str]:
-    """What CMake compiles our release build with."""
+    """The flags with which CMake compiles our release build."""
     cached = CACHE.read_text()
     flags = [
         re.search(rf"^{name}:\w+=(.*)$", cached, re.M)

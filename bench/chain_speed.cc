@@ -106,9 +106,8 @@ int RunTable(const char* name, int stages, bool whole, int threads,
   return 0;
 }
 
-// Of one chain, in the mean over so many that they have a million layers
-// together: of one short chain, again and again, the processor learns the
-// branches.
+// Mean time of one chain among so many that they have a million layers
+// together: with one short chain, repeated, the processor learns the branches.
 int RunMinPeak(int layers, int repeats) {
   constexpr int kTogether = 1000000;
   std::mt19937 rng(1);

@@ -1,4 +1,4 @@
-"""What ebbtide costs the training thread, in instructions: `./dev bench cost`.
+"""Cost of ebbtide on the training thread, in instructions: `./dev bench cost`.
 
 Counted by valgrind's callgrind on the small-op models of bench/overhead_child.py,
 above what the same work takes unmanaged, without the interpreter's own:
@@ -6,7 +6,7 @@ above what the same work takes unmanaged, without the interpreter's own:
 per op    a dispatched op of 8 floats.
 per pack  a small training step, divided by the tensors that autograd saves; in
           steady the slope between 24 and 72 layers, behind large saved tensors
-          that are spilled.
+          that are offloaded.
 
 The breakdown of each figure by object file is held in tests/golden/cost.json;
 --golden writes it anew.
@@ -31,13 +31,13 @@ GOLDEN = harness.ROOT / "tests" / "golden" / "cost.json"
 SECTION = "Cost in instructions"
 LAYERS = (24, 72)
 SEED = 1
-OPS, STEPS = 200, 3  # of cost_child.py
+OPS, STEPS = 200, 3  # ops and steps of cost_child.py
 # The share of the prototype's cost that ebbtide may have.
 ALLOWED = 0.5
 # By how much a figure may exceed the golden one: malloc's searches differ.
 DRIFT, DRIFT_LEAST = 0.05, 100
-# Objects whose figures are told apart; the others are summed up. Both forms of
-# the core are the same code.
+# Objects with figures of their own; the others are summed up. Both forms of the core
+# are the same code.
 OBJECTS = ["libebbtide.so", "libtorch_cpu.so", "libc10.so", "libc.so.6"]
 
 Figure = dict[str, float]  # by object, per op or pack
@@ -45,7 +45,7 @@ Figure = dict[str, float]  # by object, per op or pack
 
 @dataclasses.dataclass
 class Part:
-    """What one process has counted, by window, and what it printed."""
+    """The counts of one process by window, and its output."""
 
     counts: dict[str, Counts]
     values: dict[str, Any]
@@ -84,7 +84,7 @@ def run(part: str, *more: str, env: dict[str, str] | None = None) -> Part:
 
 
 def budgets() -> dict[int, int]:
-    """Of the models with so many layers: what spills must be spilled."""
+    """Budgets of the models with that many layers, at which offloading is needed."""
     with overhead_bench.Children() as children:
         bench = overhead_bench.Bench(children, windows=1)
         return {layers: bench.record(layers) for layers in LAYERS}

@@ -75,7 +75,7 @@ def watch(counter: Counter) -> dict[str, Any]:
     def exceed() -> None:  # nobody writes to it: it costs address space only
         torch.empty(WATCH_BUDGET + MIB, dtype=torch.uint8)
 
-    for _ in range(2):  # what a tape takes, its successor has at once
+    for _ in range(2):  # a tape's memory is reused by its successor
         held = (weight * weight).sum()
         for _ in range(2 * OPS):
             tensor.add(1.0)
@@ -138,7 +138,7 @@ def settle(step: Callable[[], object]) -> None:
 
 
 def ballast(counter: Counter) -> dict[str, Any]:
-    """A small step behind large saved tensors that a plan spills."""
+    """A small step behind large saved tensors that a plan offloads."""
     # Under valgrind copies take longer, too.
     overhead_child.PAUSE_SECONDS = 0.5
     step = BallastStep(int(sys.argv[3]))

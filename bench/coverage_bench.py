@@ -1,4 +1,4 @@
-"""How many of the bytes that autograd saves can be taken away and brought back.
+"""Share of the bytes saved by autograd that can be evicted and brought back.
 
     ./dev bench coverage [--quick] [--check] [--json]
 
@@ -83,7 +83,7 @@ class Row:
         return 100.0 * int(self.report["away"]) / max(self.managed, 1)
 
     def groups(self) -> list[str]:
-        """What is not recomputable, in words."""
+        """The parts that are not recomputable, in words."""
         lines = []
         for group in self.report["groups"]:
             if group["tier"] == "outside" or group["bytes"] < 0.005 * self.saved:

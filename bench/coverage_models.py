@@ -1,9 +1,9 @@
 """The models of `./dev bench coverage`, at sizes that train in a second or two.
 
 GPT-2 is the one of the package transformers, with random weights; the networks of
-bench/models.py and bench/jobs appear at smaller sizes. What is written out here are
-the kinds of model whose forward is not a row of equal blocks: gated scans, routing
-by data, messages along the edges of a graph.
+bench/models.py and bench/jobs appear at smaller sizes. The models written out here are
+those whose forward is not a row of equal blocks: gated scans, routing by data, messages
+along the edges of a graph.
 """
 
 import dataclasses

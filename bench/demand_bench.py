@@ -24,7 +24,7 @@ QUICK_SHARES = [60]
 SEED = 1
 LIMIT = 2  # seconds, of the graph search
 SLOWER = 0.25  # points of overhead: two greedy orders differ by chance
-MOST_RERUNS = 8  # of one op in one step
+MOST_RERUNS = 8  # recomputations of one op in one step
 ABOUT = f"""\
 Overhead, per cent of the step that keeps everything. Reruns: how often the op that \
 ran again most often did so. Planned: what the graph search finds in {LIMIT} s, \

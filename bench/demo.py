@@ -100,7 +100,7 @@ def show(rows: list[Row], baseline: int) -> str:
 
 
 def broken_claims(rows: list[Row]) -> Iterator[str]:
-    """What the demo promises and these rows do not show."""
+    """Promises of the demo that these rows do not keep."""
     plain, rival, _, low = rows
     for row in rows[1:]:
         name = f"{row.name} at {mib(row.budget)} MiB" if row.budget else row.name

@@ -1,8 +1,8 @@
 """Draws the figures of the documents: `./dev figures [--record]`.
 
-Each figure is an SVG beside the JSON file it is drawn from, in bench/figures.
-Equal data give equal bytes. With --record the jobs run again and the data are
-written anew, and the page of `ebbtide timeline` is photographed in Chromium.
+Each figure is an SVG beside the JSON file it is drawn from, in bench/figures. Equal
+data give equal bytes. With --record the jobs run and the data are written anew, and the
+page of `ebbtide timeline` is photographed in Chromium.
 """
 
 import argparse

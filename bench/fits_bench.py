@@ -1,4 +1,4 @@
-"""What a job pays that fits its budget: `./dev bench fits`.
+"""Cost of ebbtide for a job that fits its budget: `./dev bench fits`.
 
 Small ops, since a cost per op or per saved tensor shows there most. Instructions
 of three steps, with and without a budget of 10 GiB, are counted by valgrind's

@@ -36,14 +36,14 @@ class JobError(Exception):
 
 @dataclasses.dataclass
 class Run:
-    """What one run of a job printed, and what was measured around it."""
+    """The output of one run of a job, and its measurements."""
 
     losses: list[str]
     hash: str
     median: float
     seconds: list[float]
     anonymous: int  # peak resident bytes that no file backs
-    report: dict[str, Any]  # of ebbtide's core; empty without it
+    report: dict[str, Any]  # report of ebbtide's core; empty without it
     errors: str  # standard error, where ebbtide prints its line
 
     def same_result(self, other: "Run") -> bool:

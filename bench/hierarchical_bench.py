@@ -67,7 +67,7 @@ QUICK = [CASES[i] for i in (0, 6)]
 
 @dataclasses.dataclass
 class Row:
-    """What one solver reached in one case."""
+    """The result of one solver in one case."""
 
     case: Case
     solver: str
@@ -77,7 +77,7 @@ class Row:
     # Per cent, 0 where there is no plan; checkmate's bound is over its own kind.
     overhead: float
     bound: float
-    peak: float  # of the budget
+    peak: float  # share of the budget
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> bool:
@@ -136,7 +136,8 @@ def measure(case: Case, folder: Path) -> Iterator[Row]:
 
 
 def best_bound(rows: list[Row], case: Case) -> float:
-    """Of any plan; that of the exact program is over its own kind only."""
+    """The best bound on any plan; that of the exact program is over its own kind
+    only."""
     return max(r.bound for r in rows if r.case == case and r.solver != "checkmate")
 
 

@@ -1,8 +1,8 @@
 """Runs jobs side by side, a few steps of each in turn.
 
 All but one are stopped (SIGSTOP) at any time: each has the machine to itself, and a
-machine that becomes slower does so for all of them. Of every turn the first step is
-not counted, because the stop falls into it, nor is the first turn, in which ebbtide
+machine that becomes slower does so for all of them. The first step of every turn is not
+counted, because the stop falls into it, nor is the first turn, in which ebbtide
 watches, plans and tries its plans.
 """
 
@@ -24,7 +24,7 @@ from harness import Run
 
 @dataclasses.dataclass
 class Turns:
-    """Who runs how long: one long turn each, then `rounds` short ones each."""
+    """The lengths of turns: one long turn each, then `rounds` short ones each."""
 
     first: int
     rounds: int
@@ -69,7 +69,7 @@ class Launch:
 
 
 class Program:
-    """A job that runs when it is told to."""
+    """A job that runs and stops on command."""
 
     def __init__(self, name: str, launch: Launch, errors: IO[str]) -> None:
         self.name = name

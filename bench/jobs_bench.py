@@ -1,9 +1,9 @@
-"""Every job at four budgets, with spill and without: `./dev bench jobs`.
+"""Every job at four budgets, with offload and without: `./dev bench jobs`.
 
-For each job and thread count: two unmanaged runs (the control), the floor with
-spill (bench/pyoff.py), the floor without (the planner's least budget), the run
-with torch.utils.checkpoint, then eight runs under `ebbtide run`. Budgets are
-fractions of the way from the floor to the unmanaged peak.
+For each job and thread count: two unmanaged runs (the control), the floor with offload
+(bench/pyoff.py), the floor without (the planner's least budget), the run with
+torch.utils.checkpoint, then eight runs under `ebbtide run`. Budgets are fractions of
+the way from the floor to the unmanaged peak.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What loading ebbtide adds to `import torch`, by each way in.
+"""Cost of loading ebbtide during `import torch`, by each way in.
 
 Fresh processes import torch: with the entry point of the installed package, and as a
 child of `ebbtide run`. Taken is the processor time of that entry point, from looking
@@ -44,7 +44,7 @@ WAYS: Mapping[str, tuple[Sequence[str], Mapping[str, str]]] = {
 
 
 def seconds(way: str) -> tuple[float, float]:
-    """Of the import, and of ebbtide in it."""
+    """Seconds of the import, and of ebbtide in it."""
     command, variables = WAYS[way]
     done = subprocess.run(
         command,

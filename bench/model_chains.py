@@ -154,8 +154,9 @@ def with_lanes(chain: Chain, ratio: float) -> Chain:
 def as_profile(chain: Chain) -> dict[str, Any]:
     """The same step for the graph planner.
 
-    What a stage saves beside its output is a value of its own, so that either may be
-    kept or moved alone, and is made with the output. The input stays on the device.
+    The saved bytes of a stage beside its output are a value of their own, so that
+    either may be kept or offloaded alone, and are made with the output. The input stays
+    on the device.
     """
     x, xb, count = chain["x"], chain["xb"], len(chain["fw"])
     values, ops, stages = [], [], []

@@ -20,7 +20,7 @@ SEED = 1
 GIB = 1 << 30
 STEPS, QUICK_STEPS = 10, 4
 WIDTH = {"cpu": 256, "cuda": 512}
-# Of a step, over what it would take with nothing at once.
+# Share of a step, over the time that it would take with nothing at once.
 MOST_LATE = 1.1
 ON_SIMULATOR = harness.ROOT / "tests" / "python" / "programs" / "cuda_job.py"
 SIMULATED = {
@@ -78,7 +78,7 @@ def steps_of(run: harness.Run) -> list[float]:
 
 
 def state_bytes(width: int) -> int:
-    """Of float32 parameters, gradients and two moments."""
+    """Bytes of float32 parameters, gradients and two moments."""
     counted = "import gpt, dataclasses as d; print(sum(p.numel() for p in gpt.GPT("
     counted += f"d.replace(gpt.SHAPES['full'], width={width})).parameters()))"
     done = subprocess.run(

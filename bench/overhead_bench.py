@@ -1,4 +1,4 @@
-"""What ebbtide costs an op and a saved tensor: `./dev bench overhead`.
+"""Cost of ebbtide per op and saved tensor: `./dev bench overhead`.
 
 Each figure is the least of many short windows over several rounds; a round runs
 every part once, in a process of its own, the project's prototype
@@ -7,7 +7,7 @@ every part once, in a process of its own, the project's prototype
 per op    a dispatched op of 8 floats. Watch: recorder on less recorder off.
 per pack  a small training step, divided by the tensors that autograd saves. In
           Active it is the slope between 24 and 72 layers, behind large saved
-          tensors that have to be spilled.
+          tensors that have to be offloaded.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SEED = 1
 # The share of the prototype's cost that ebbtide may have.
 ALLOWED = 0.6
 WATCH_BUDGET = 64 * MIB
-# What a planned job can be in, best last: noise can make it drop its plan.
+# States of a planned job, best last: noise can make it drop its plan.
 STATES = [None, "idle", "watch", "active", "steady"]
 
 Values = dict[str, Any]

@@ -5,9 +5,8 @@ n, ..}, forks a child for it (importing torch takes longer than any part) and
 answers with one line: the part's values, or {"error": ..}. This process itself
 runs no op and starts no thread, so a child is as good as a fresh process.
 
-Each time is the least of many short windows, in nanoseconds. Whether ebbtide is
-there at all is up to `env`; a part that needs one of its states fails when it
-does not have it.
+Each time is the least of many short windows, in nanoseconds. `env` decides if ebbtide
+is there at all; a part that needs one of its states fails when it does not have it.
 """
 
 import ctypes
@@ -30,7 +29,7 @@ Job = dict[str, Any]
 MIB = 1 << 20
 LAYERS = 24
 OPS = 500  # in one window
-# The ballast: what is saved and has to be spilled.
+# The ballast: saved tensors that have to be offloaded.
 STAGES = 6
 STAGE_FLOATS = 2 * MIB // 4
 # Copies in flight are a cost of the step, not of the packs: they end in here.
@@ -183,8 +182,8 @@ def prototype(job: Job) -> dict[str, float]:
 class BallastStep:
     """Large saved tensors in front of the small model, timed apart from them.
 
-    Every stage changes what its saved tensor was computed from: that cannot be
-    recomputed, so a budget below the peak can be kept by spilling only.
+    Every stage changes the input of its saved tensor: that cannot be recomputed, so a
+    budget below the peak can be kept by offloading only.
     """
 
     def __init__(self, layers: int) -> None:
@@ -192,7 +191,7 @@ class BallastStep:
         self.buffer = torch.randn(STAGE_FLOATS)
         self.scale = torch.zeros((), requires_grad=True)
         self.tensor = torch.randn(8)
-        self.ops: list[float] = []  # of every step
+        self.ops: list[float] = []  # times of every step
         self.began = 0
         self.backward_took = 0
 

@@ -22,7 +22,7 @@ CHILD = harness.ROOT / "bench" / "overlap_child.py"
 DEVICE = harness.ROOT / "tests" / "cudasim"
 SHARES = (0.2, 0.4, 0.7, 1.0)
 JUDGED = 0.4
-OFF = 0.02  # of the prediction
+OFF = 0.02  # share of the prediction
 OVER = 1.10  # times unmanaged
 SAME = 12  # steps in a row with one plan, which has then outlived its rivals' trials
 MOST = 400  # steps that may take
@@ -72,7 +72,7 @@ class Row:
     managed: float
     predicted: float
     reserved_peak: int
-    moved: int  # of a step
+    moved: int  # bytes moved in a step
     replayed: int  # ops, of a step
 
     @property

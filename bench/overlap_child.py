@@ -55,7 +55,7 @@ class Step:
         self._reached += 1
 
     def milliseconds(self) -> list[float]:
-        """Of forward, of backward, and of all with the optimizer."""
+        """Times of forward, of backward, and of all with the optimizer."""
         begin, middle, last, end = self._marks
         return [
             begin.elapsed_time(middle),
@@ -65,7 +65,7 @@ class Step:
 
 
 def is_settled(report: dict[str, Any], same: int) -> bool:
-    """Whether the last steps, which a report knows but for one, followed one plan."""
+    """True if the last steps, all but one of those in the report, followed one plan."""
     steps = [plan["steps"] for plan in report.get("plans", [])]
     last: list[int] = max(steps, key=lambda s: s[-1], default=[])
     known = int(report.get("steps", 0))

@@ -1,4 +1,4 @@
-"""How good plans are and how good they could be: `./dev bench planner`.
+"""Quality of plans and of bounds on them: `./dev bench planner`.
 
 Synthetic networks (tests/planner/research_graphs.h), each planned within 5 s by the
 program, beside the figures of an earlier study of the same search, and recorded steps
@@ -41,7 +41,7 @@ class Case:
     bound: float
     gap: float = GAP  # allowed
     optimum: float | None = None  # where it is known
-    ratio: float = 0  # of the lanes
+    ratio: float = 0  # ratio of the lanes
 
 
 CASES = [
@@ -85,7 +85,7 @@ QUICK = [CASES[i] for i in (0, 7, 21, 25, 31)]
 
 @dataclasses.dataclass
 class Row:
-    """What the planner reached in one case."""
+    """The planner's result in one case."""
 
     case: Case
     overhead: float

@@ -2,9 +2,9 @@
 
 Chains from the shapes of layers (model_chains.py), sizes rounded up to five-hundredths
 of the peak that keeps everything; lanes that move a share of all saved bytes during the
-forward, the same in both directions. `unpinned` is rematerialization alone. The limits
-are what a study of the same search found on the same chains, and the paper's headline
-(Beaumont, Eyraud-Dubois, Shilova, NeurIPS 2021: a third of what rematerialization costs
+forward, the same in both directions. `unpinned` is recomputation alone. The limits are
+the results of a study of the same search on the same chains, and the paper's headline
+(Beaumont, Eyraud-Dubois, Shilova, NeurIPS 2021: a third of the cost of recomputation
 removed; memory for activations divided by 4 to 6 within 20 %). Then the graph planner
 on the same steps.
 """
@@ -27,11 +27,11 @@ from recorded import number
 SEED = 1  # nothing is random
 SLOTS = 500
 RATIOS = [0.3, 0.45, 0.6]
-SHARES = [20, 25, 30, 35, 45, 55, 65]  # of the peak that keeps everything
+SHARES = [20, 25, 30, 35, 45, 55, 65]  # shares of the peak that keeps everything
 OVERHEAD = 0.2  # within which the least budget is looked for
 SECONDS = 1.0  # for a plan
-# At least so many per cent of what rematerialization costs are removed, on the mean of
-# all cases; at most such a per cent of the peak is the least budget, by ratio.
+# Least per cent of the cost of recomputation that is removed, on the mean of all cases;
+# and the largest least budget in per cent of the peak, by ratio.
 REMOVED = {
     "gpt-24": 66,
     "gpt-48": 69,
@@ -57,8 +57,8 @@ planner is faster it keeps, moves or makes again a stage's output and what is sa
 beside it one by one, where POFO's items are whole, or copies out in backward. In \
 POFO's favour it reads what is being copied out, moves the input, and its stages that \
 save nothing do not make what they would save. Empty: no plan."""
-HALF = 0.5  # of the last digit of a share that is printed whole
-TENTH = 0.05  # of one with a decimal
+HALF = 0.5  # half of the last digit of a share that is printed whole
+TENTH = 0.05  # half of the last digit of one with a decimal
 
 
 @dataclasses.dataclass

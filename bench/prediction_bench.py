@@ -1,9 +1,9 @@
-"""What plans predict against what their steps take: `./dev bench prediction`.
+"""Predictions of plans against the times of their steps: `./dev bench prediction`.
 
-Per job one set of processes that run side by side (bench/interleaved.py): two
-unmanaged ones, and ebbtide at each budget with spilling and without. The report says
-which steps followed which plan to its end; a plan that at least STEPS of the counted
-ones followed has a row. Peaks are compared in every step that followed a plan.
+Per job one set of processes that run side by side (bench/interleaved.py): two unmanaged
+ones, and ebbtide at each budget with offload and without. The report says which steps
+followed which plan to its end; a plan that at least STEPS of the counted ones followed
+has a row. Peaks are compared in every step that followed a plan.
 """
 
 import argparse
@@ -27,7 +27,7 @@ STEPS = 30  # that a plan's median needs
 TURNS = Turns(first=16, rounds=9, length=6)
 QUICK = Turns(first=12, rounds=1, length=6)
 UNMANAGED = ["unmanaged", "unmanaged again"]
-NEAR = 0.05  # of the predicted time
+NEAR = 0.05  # share of the predicted time
 ABOUT = f"""\
 Measured: the median of the steps that followed the plan and that no other process \
 interrupted, at least {STEPS}. Off: by how much it is above the prediction. Spread: \
@@ -51,7 +51,7 @@ class Row:
     steps: int  # counted
     predicted: float  # seconds
     measured: float
-    spread: float  # of the unmanaged steps beside it, a share
+    spread: float  # spread of the unmanaged steps beside it, a share
     predicted_peak: int
     peak: int  # furthest from that
     identical: bool
@@ -143,7 +143,7 @@ class Bench:
 
 
 def furthest(report: dict[str, Any], plan: dict[str, Any]) -> int:
-    """Of the peaks of the steps that followed the plan, the one it foresaw worst."""
+    """Among the peaks of the steps that followed the plan, the one furthest from it."""
     peaks: list[int] = [report["step_peaks"][step] for step in plan["steps"]]
     return max(peaks, key=lambda peak: abs(peak - plan["predicted_peak"]))
 

@@ -1,8 +1,8 @@
-"""What profiles foretell of the next steps: `./dev bench profile`.
+"""Predictions of profiles for the next steps: `./dev bench profile`.
 
 The runs of bench/prediction_bench.py: five jobs in CPU mode, unmanaged and at budgets
-with spilling and without, side by side. There a plan's last prediction is compared
-with the median of its steps; here each step with what was foretold of it when it began.
+with offload and without, side by side. There a plan's last prediction is compared with
+the median of its steps; here each step with what was foretold of it when it began.
 """
 
 import dataclasses

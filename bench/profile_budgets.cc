@@ -3,7 +3,7 @@
 // SHARE is per cent of the activations. The budget of a share is the peak that
 // the unmanaged step would have if every saved tensor had that share of its
 // bytes: what no plan can remove (parameters, gradients, what an op needs to
-// run) is in it whole, instant by instant. Of 100 it is the unmanaged peak.
+// run) is in it whole, instant by instant. At 100 it is the unmanaged peak.
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

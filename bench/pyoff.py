@@ -1,4 +1,4 @@
-"""Runs a script whose saved tensors are all copied away: the practical floor.
+"""Runs a script whose saved tensors are all offloaded: the practical floor.
 
     python bench/pyoff.py [--cached] SCRIPT ARGS...
 
@@ -148,7 +148,7 @@ class Away:
 
 
 def is_parameter(tensor: Tensor) -> bool:
-    """Whether the tensor is a leaf that trains, or a view of one."""
+    """True if the tensor is a leaf that trains, or a view of one."""
     root = tensor._base if tensor._base is not None else tensor
     return root.is_leaf and root.requires_grad
 

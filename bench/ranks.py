@@ -16,7 +16,7 @@ TORCHRUN = str(harness.PYTHON.parent / "torchrun")
 
 @dataclasses.dataclass
 class Ranks:
-    """What each rank got, and what ebbtide said of it."""
+    """Results of each rank, and the reports of ebbtide."""
 
     results: list[dict[str, Any]]
     reports: list[dict[str, Any]]

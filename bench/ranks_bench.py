@@ -30,7 +30,7 @@ WAYS = {
 
 
 def median(done: Ranks, clock: str) -> float:
-    """Of the slowest rank, for which the others wait."""
+    """Median of the slowest rank, for which the others wait."""
     return float(max(statistics.median(r[clock][WARM:]) for r in done.results))
 
 
@@ -86,7 +86,7 @@ def main() -> int:
     parser.add_argument("--way", action="append", choices=WAYS, help="all")
     parser.add_argument("--ranks", action="append", type=int, help="2 and 4")
     args = parser.parse_args()
-    # Planning takes cores away from the first ten steps or so; a job has more.
+    # Planning takes processor time from the first ten steps or so; a job has more.
     size, steps = ("small", 14) if args.quick else ("full", 30)
     rows = []
     for way in args.way or (["DDP"] if args.quick else WAYS):

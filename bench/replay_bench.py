@@ -23,7 +23,7 @@ import harness
 TRACES = harness.ROOT / "tests" / "data" / "traces"
 POLICIES = ["plan", "expandable", "native", "firstfit", "bestfit", "rmm-pool"]
 STEPS = [1, 3, 100]
-CAPACITY = 1_048_576  # of the hard traces
+CAPACITY = 1_048_576  # capacity for the hard traces
 # Their sizes are units; the pools of PyTorch and RMM are made for bytes.
 PLAIN = ["plan", "firstfit", "bestfit"]
 DEVICE = harness.ROOT / "tests" / "cudasim"
@@ -90,7 +90,8 @@ class Row:
 def train(
     snapshot: Path, steps: int, share: int, job: str, **environment: str
 ) -> dict[str, int]:
-    """What a job reserved and had live at most; raises JobError where it failed."""
+    """The bytes that a job reserved and had live at most; raises JobError where it
+    failed."""
     done = subprocess.run(
         [
             *(str(harness.PYTHON), str(CHILD), str(snapshot), str(steps), str(share)),

@@ -1,4 +1,4 @@
-"""How planning grows with the graph: `./dev bench scale`.
+"""Growth of planning with the graph: `./dev bench scale`.
 
 Transformers of 28 ops per layer, and random networks whose every op reads up to
 three earlier values (tests/planner/research_graphs.h), each planned by the program
@@ -30,7 +30,7 @@ QUICK = SIZES[:2]
 BUDGETS = {"transformer": 50, "irregular": 70}
 SECONDS = {10_000: 10, 50_000: 60}
 MOST_MIB = 2048
-# Of the time that a graph may take: reading and writing need the rest.
+# Share of the time that a graph may take: reading and writing need the rest.
 SEARCH = 0.9
 
 
@@ -40,7 +40,7 @@ class Row:
 
     kind: str
     ops: int  # in round numbers
-    limit: float  # of the planner, in seconds
+    limit: float  # time limit of the planner, in seconds
     seconds: float
     mib: float
     overhead: float
@@ -60,7 +60,7 @@ class Row:
 
 @dataclasses.dataclass
 class Used:
-    """What a program printed, and what it took."""
+    """A program's output, and the time and memory that it took."""
 
     answer: dict[str, Any]
     seconds: float

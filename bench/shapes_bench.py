@@ -1,4 +1,4 @@
-"""What sequence lengths in random order cost, against each length trained alone.
+"""Cost of sequence lengths in random order, against each length trained alone.
 
     ./dev bench shapes [--quick] [--check] [--json]
 
@@ -21,13 +21,13 @@ from harness import mib
 from interleaved import Launch, Timed, Turns
 
 CHILD = harness.ROOT / "bench" / "shapes_child.py"
-LEAST, MOST = 160, 472  # of the lengths
+LEAST, MOST = 160, 472  # range of the lengths
 MIXED, COUNT = Turns(first=10, rounds=39, length=10), 40
 SEED = 1
 QUICK_MIXED, QUICK_COUNT = Turns(first=10, rounds=3, length=10), 4
 ALONE = Turns(first=14, rounds=2, length=5)
 WARM = 5  # times that each length comes before its steps count
-SHARE = 0.35  # of what is saved of the longest
+SHARE = 0.35  # share of the bytes saved for the longest
 MOST_LOSS = 3.0  # per cent
 ABOUT = """\
 Budget: {budget} MiB, {share:.0%} of what an unmanaged step of the longest saves, \
@@ -84,7 +84,7 @@ class Result:
     rows: list[Row]
     budget: int
     same: bool
-    report: dict[str, Any]  # of the mixed run
+    report: dict[str, Any]  # report of the mixed run
 
     @property
     def loss(self) -> float:

@@ -4,7 +4,7 @@
 //
 // Steps of a network of 48 layers within a budget: parameters and optimizer
 // state stay, saved tensors come in forward and go in backward, each third of
-// them by way of the disk and each fifth made again. EVENTS are the changes of
+// them by way of the disk and each fifth recomputed. EVENTS are the changes of
 // live bytes.
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-"""What a long run costs to look at: `./dev bench timeline`.
+"""Cost of looking at a long run: `./dev bench timeline`.
 
 Runs that never were (bench/synthetic_trace.cc), of a million and of ten million
 events, to a page: seconds, peak resident memory and bytes. The page of a million
@@ -26,7 +26,7 @@ SYNTHETIC = harness.ROOT / "build" / "release" / "bench" / "synthetic_trace"
 CHILD = harness.ROOT / "bench" / "record_child.py"
 SEED = 1
 MILLION = 1_000_000
-# What the figures must keep to.
+# Limits of the figures.
 MOST_SECONDS, MOST_PAGE, MOST_MEMORY = 10.0, 10_000_000, 1 << 30
 MOST_PAINT, LEAST_FRAMES, MOST_SHARE = 2.0, 30.0, 0.01
 FRAMES = 120
@@ -117,7 +117,7 @@ def in_browser(page: Path) -> list[Row]:
 
 
 def instructions(state: str, record: bool, folder: Path) -> float:
-    """Of a step in that state, outside the interpreter."""
+    """Instructions of a step in that state, outside the interpreter."""
     name = f"{state}{' recorded' if record else ''}"
     harness.progress(name)
     environment = {"EBBTIDE_BUDGET": f"{BUDGET}B"}

@@ -1,4 +1,4 @@
-"""What a budget does to the trainers people use: peaks, times, and the same numbers.
+"""Popular trainers within a budget: peaks, times, and the same numbers.
 
 Each program of tests/python/trainers runs by itself, by itself with its memory
 counted, and with room for half of what it saves. The time is what a long run takes
@@ -19,9 +19,9 @@ import harness
 
 FOLDER = harness.ROOT / "tests" / "python" / "trainers"
 SEED = 1
-STEPS = (8, 128)  # of a short and a long run; starts differ by ten small steps
+STEPS = (8, 128)  # steps of a short and a long run; starts differ by ten small steps
 
-# What the table calls it, the program, and its options.
+# The name in the table, the program, and its options.
 TRAINERS = {
     "transformers Trainer": ("hf_trainer",),
     "... with gradient_checkpointing": ("hf_trainer", "--checkpointing"),
@@ -38,7 +38,7 @@ QUICK = ("accelerate, bfloat16", "torchvision, as its reference")
 @dataclasses.dataclass
 class Done:
     printed: list[str]
-    lines: list[str]  # of ours
+    lines: list[str]  # lines printed by ebbtide
     seconds: float
     report: dict[str, Any]
 
@@ -78,7 +78,7 @@ def budget_for(counted: Done) -> int:
 
 
 def seconds_more(runs: Sequence[tuple[Done, Done]]) -> float:
-    """What the long ones take more than the short ones."""
+    """Seconds by which the long runs exceed the short ones."""
     return min(long.seconds for _, long in runs) - min(
         short.seconds for short, _ in runs
     )

@@ -1,15 +1,16 @@
-"""What watching costs a step on CUDA, in instructions of the host: `./dev bench watch`.
+"""Cost of watching a step on CUDA, in host instructions: `./dev bench watch`.
 
 Counted by valgrind's callgrind on the simulated device (tests/cudasim), all threads,
 for the same steps: unmanaged, watched with events around ops, with CUPTI as well, and
-with events and a trace (whose own limit is in bench/timeline_bench.py). What is beneath
-calls into the simulator is left out: it stands for the driver and for CUPTI. Of the
-interpreter's those above the unmanaged run are, too (bench/callgrind.py says why).
+with events and a trace (whose own limit is in bench/timeline_bench.py). Instructions
+beneath calls into the simulator are left out: it stands for the driver and for CUPTI.
+The interpreter's instructions above the unmanaged run are left out, too
+(bench/callgrind.py says why).
 
 Watched means recorded without a budget (EBBTIDE_RECORD). Steps that are alike are not
 all recorded, so what is judged is the mean of the first steps of a kind, three rounds
-of 64, the first of all and the making of profiles included: later rounds cost less.
-What one costs that is recorded, and one that is not, stands beside it.
+of 64, the first of all and the making of profiles included: later rounds cost less. The
+costs of a recorded step, and of one that is not, stand beside it.
 """
 
 import concurrent.futures
@@ -29,7 +30,7 @@ FACE = harness.ROOT / "tests" / "cudasim"
 SECTION = "Cost of watching on CUDA"
 SEED = 1
 STRETCHES = {"window": 192, "recorded": 2, "between": 2}  # steps, of watch_child.py
-# Of a file that is full from the start on only steps and peaks are written.
+# A file that is full from the start on gets only steps and peaks.
 EVENTS = {"EBBTIDE_RECORD": "/dev/null,max=4KiB"}
 WAYS: dict[str, dict[str, str]] = {
     "unmanaged": {},
@@ -37,10 +38,10 @@ WAYS: dict[str, dict[str, str]] = {
     "CUPTI": EVENTS | {"EBBTIDE_CUPTI": "1"},
     "trace": {"EBBTIDE_RECORD": "/dev/null"},
 }
-# What each is compared with, and the share of the unmanaged step that it may add.
+# The reference of each, and the share of the unmanaged step that it may add.
 AGAINST = {"events": "unmanaged", "CUPTI": "events", "trace": "events"}
 MOST = {"events": 0.10, "CUPTI": 0.03}
-# What the kinds of step may add that the mean is made of, so that neither grows unseen.
+# Limits for the kinds of step behind the mean, so that neither grows unseen.
 MOST_RECORDED, MOST_BETWEEN = {"events": 0.25}, {"events": 0.08}
 
 
@@ -87,7 +88,7 @@ class Taken:
 
 
 def run(way: str) -> dict[str, Taken]:
-    """What was counted of each stretch."""
+    """The counts of each stretch."""
     harness.progress(way)
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out"

@@ -38,12 +38,13 @@ class Job:
 
     @functools.cached_property
     def floor(self) -> tuple[int, str]:
-        """Without spilling: the planner's least budget, and what needs it."""
+        """The floor without offload: the planner's least budget, and the instant that
+        needs it."""
         return self._recorded[1]
 
     @functools.cached_property
     def floor_with_spill(self) -> int:
-        """All saved tensors copied away (bench/pyoff.py)."""
+        """The floor with all saved tensors offloaded (bench/pyoff.py)."""
         return harness.record(away(self.short())).live
 
     @functools.cached_property
@@ -57,7 +58,7 @@ class Job:
 def arguments(
     doc: str, quick: str, jobs: Iterable[str], threads: int
 ) -> argparse.Namespace:
-    """Of a bench that runs some of `jobs`, each at one number of threads."""
+    """Arguments of a bench that runs some of `jobs`, each at one number of threads."""
     p = harness.bench_parser(doc, quick)
     p.add_argument("--job", choices=jobs, action="append", help="only these jobs")
     p.add_argument("--threads", type=int, choices=[1, 2], default=threads)
@@ -65,13 +66,13 @@ def arguments(
 
 
 def shape(args: argparse.Namespace, seed: int) -> list[str]:
-    """Of every job of such a bench: small with --quick."""
+    """Arguments of every job of such a bench: small with --quick."""
     size = "small" if args.quick else "full"
     return ["--size", size, "--threads", str(args.threads), "--seed", str(seed)]
 
 
 def away(command: Sequence[str], *, cached: bool = False) -> list[str]:
-    """The same job, its saved tensors copied away by hooks of Python.
+    """The same job, its saved tensors offloaded by hooks of Python.
 
     To the disk, or to a file in the page cache.
     """

@@ -18,10 +18,10 @@ import model_chains
 from pofo_bench import plan
 from recorded import number
 
-SEED = 1  # of the search
+SEED = 1  # seed of the search
 RATIO = 0.5
 STATES = {"sgd": 0, "adam": 2}
-SHARES = [0, 5, 10, 20, 40, 60, 80]  # of what may leave
+SHARES = [0, 5, 10, 20, 40, 60, 80]  # shares of the bytes that may leave
 JOINT_SHARES = [0, 20, 60]
 LIMIT = 60.0  # seconds for the bound
 GAP = 5.0  # per cent above the bound, on the mean of all
@@ -43,7 +43,7 @@ class Row:
     star: float | None
     ours: float | None
     bound: float | None
-    gap: float | None  # of ours, per cent of the bound's time
+    gap: float | None  # distance of our result, per cent of the bound's time
     seconds: float
     joint: float | None = None
 

@@ -21,7 +21,7 @@ import torch
 MIB = 1 << 20
 GIB = 1 << 30
 CALLS = 2000
-REPEATS = 40  # of a kernel
+REPEATS = 40  # repeats of a kernel
 
 
 def runtime() -> ctypes.CDLL:

@@ -75,7 +75,7 @@ def peaks() -> dict[str, int]:
 
 
 def told() -> dict[str, Any]:
-    """Of the device and of ebbtide, behind the last step."""
+    """Facts about the device and ebbtide, after the last step."""
     free, total = torch.cuda.mem_get_info()
     return {
         "device": total - free,

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 @dataclasses.dataclass
 class Task:
-    """What one step computes: the model, its blocks in order, and the loss."""
+    """The computation of one step: the model, its blocks in order, and the loss."""
 
     model: nn.Module
-    blocks: Sequence[nn.Module]  # what checkpointing runs again
+    blocks: Sequence[nn.Module]  # the blocks that checkpointing recomputes
     loss: Callable[[], Tensor]
 
 

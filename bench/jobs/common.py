@@ -1,4 +1,4 @@
-"""What the training jobs of this folder share: arguments, data, printing.
+"""Helpers shared by the training jobs of this folder: arguments, data, printing.
 
 Every job prints one line per training step, one per evaluation pass, and two
 closing lines:
