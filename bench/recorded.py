@@ -37,7 +37,9 @@ FIRST = [0.1, 0.3, 1.0]
 # Per cent that the step may take longer than the bound, where the bound says enough.
 GAP = 1.0
 # Near the floor of these two it does not: every layer is recomputed several times,
-# which a relaxation does in fractions.
+# which a relaxation does in fractions. 50,000 nodes of the branch and bound on
+# resnet-50 raise the bound by 0.4 points, ten times the evaluations do not better the
+# plan, and the exact program is as far from it after ten minutes.
 LOOSE = [("resnet-50", 15), ("resnet-152", 15)]
 LOOSE_ROWS = " and ".join(f"{model} at {share} %" for model, share in LOOSE)
 ABOUT = f"""\

@@ -40,7 +40,7 @@ absl::StatusOr<WatchedRun> WatchRun(const std::vector<std::string>& command,
 
 struct CheckedRun {
   int64_t steps = 0;
-  int64_t over = 0;  // of these steps, above the budget
+  int64_t over = 0;  // steps above the budget
   Bytes peak{};
 };
 

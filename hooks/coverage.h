@@ -28,7 +28,8 @@ struct Coverage {
       recomputable{};  // verified recipe; may have been offloaded all the same
   Bytes offload_only{};
   Bytes kept{};
-  Bytes away{};  // of the first two: evicted when the backward began
+  Bytes away{};  // the part of the first two that was evicted before the
+                 // backward
   // Bytes made by no op of the step: parameters, and everything else. A tape
   // cannot distinguish buffers and inputs from what was made before the step.
   Bytes parameters{};

@@ -32,7 +32,8 @@ constexpr int64_t kMostOfPiece = 1 << 20;
 
 struct Sizes {
   int64_t piece = 0;   // 32-bit words
-  int64_t pieces = 0;  // of the largest storage; at most the words of a piece
+  int64_t pieces = 0;  // pieces of the largest storage; at most the words of a
+                       // piece
 };
 
 Sizes SizesFor(Bytes budget) {

@@ -18,7 +18,7 @@
 namespace ebbtide {
 
 struct KernelSettings {
-  uint32_t switches = 0;  // of at::Context, in ebbtide's own order
+  uint32_t switches = 0;  // switches of at::Context, in ebbtide's own order
   // Rounding, flush-to-zero and denormals-are-zero of this thread.
   uint32_t float_mode = 0;
   // Precision to which oneDNN, or cuBLAS and cuDNN, may round float32 in

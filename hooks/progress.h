@@ -25,7 +25,7 @@ namespace ebbtide {
 
 struct ProgressFacts {
   int64_t step = 0;  // steps that are over
-  Bytes peak{};      // of the last step
+  Bytes peak{};      // peak of the last step
   Bytes budget{-1};  // negative: none
   double seconds = 0;
   const char* state = "";

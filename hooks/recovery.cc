@@ -130,7 +130,7 @@ class Run {
     storage.data = bytes;
     storage.lent = !keeps;
     NoteMadeHere(&storage);
-    storage.witness.reset();  // of the earlier content, gaps included
+    storage.witness.reset();  // it was of the earlier content, gaps included
     made_.erase(index);
     if (keeps) published_.push_back(index);
   }

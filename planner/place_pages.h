@@ -21,7 +21,7 @@ namespace ebbtide {
 
 struct PageSpot {
   Bytes offset{};              // where it lies in one piece
-  std::vector<int64_t> pages;  // of a scattered buffer, ascending; else empty
+  std::vector<int64_t> pages;  // for a scattered buffer, ascending; else empty
 };
 
 // Spots by buffer, in `pages` pages; nullopt where that is too few for buffers

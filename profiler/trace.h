@@ -94,7 +94,7 @@ struct Span {
   int name = 0;  // index of Trace::names: the op or value
   int64_t begin = 0;
   int64_t end = 0;
-  Bytes bytes{};             // of a copy or a recomputed value, else 0
+  Bytes bytes{};             // for a copy or a recomputed value, else 0
   int64_t value = kNoBlock;  // the value, of these
   bool operator==(const Span&) const = default;
 };
