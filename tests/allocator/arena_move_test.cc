@@ -57,7 +57,7 @@ TEST(ArenaMoveTest, PagesOfSeveralBlocksMakeALargerOne) {
   EXPECT_EQ(calls.unmaps, 0);
   EXPECT_TRUE(ArenaCheck::Holds(arena));
   EXPECT_EQ(arena.Allocate(MiB(1)), parts[0]);
-  // What was in use meanwhile is as it was.
+  // The blocks in use meanwhile are unchanged.
   EXPECT_EQ(std::count(parts[2], parts[2] + (1 << 20), 1), 1 << 20);
   for (void* each : {block, parts[0], parts[2]}) arena.Free(each);
 }

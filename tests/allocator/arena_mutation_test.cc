@@ -15,7 +15,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr int kSteps = 4;  // of which the second is mutated
+constexpr int kSteps = 4;  // steps, the second of which is mutated
 constexpr int kModes = 3;  // 0: by demand
 
 using Pieces = std::vector<std::pair<int64_t, int64_t>>;
@@ -29,7 +29,8 @@ const std::pair<int64_t, int64_t>* Met(const Pieces& pieces, int64_t begin,
   return nullptr;
 }
 
-// What is live with buffer `i`, in the next step, too, of those before it.
+// Pieces that are live with buffer `i`, in the next step, too, among those
+// before it.
 Pieces LiveWith(const std::vector<Buffer>& buffers,
                 const std::vector<Pieces>& places, size_t i) {
   Pieces live;

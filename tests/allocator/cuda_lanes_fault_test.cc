@@ -304,7 +304,7 @@ TEST_F(BrokenCopyTest, ABrokenDeviceEndsEverythingInErrors) {
 TEST_F(BrokenCopyTest, MemoryThatIsNotPinnedCarriesTheSameBytes) {
   lanes_->Give(extent_);
   cuda_.registrations_left = 0;
-  ASSERT_TRUE(lanes_->Take(KiB(256)).ok());  // what is pinned
+  ASSERT_TRUE(lanes_->Take(KiB(256)).ok());  // the pinned part
   Program program(&cuda_, lanes_.get(), 1);
   program.Make(4, Bytes{100'000});
   program.Run();

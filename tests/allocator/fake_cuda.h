@@ -1,8 +1,8 @@
-// A CUDA runtime in memory. What is given to a stream runs only when a test
-// steps it or a call waits for it, so that work which nothing puts in order can
-// be made to run in the wrong one; copies really move bytes. It fails any call
-// on request, adds a failure to the test for calls that CUDA does not allow,
-// and at its end for everything that was not given back.
+// A CUDA runtime in memory. Work given to a stream runs only when a test steps
+// it or a call waits for it, so that unordered work can be made to run in the
+// wrong order; copies really move bytes. It fails any call on request, adds a
+// failure to the test for calls that CUDA does not allow, and at its end for
+// everything that was not given back.
 //
 // One at a time. Thread-safe, except for what sets it up.
 #ifndef EBBTIDE_TESTS_ALLOCATOR_FAKE_CUDA_H_
@@ -52,7 +52,7 @@ class FakeCuda {
   // Seconds on the device's clock, and how fast it copies.
   double bytes_per_second_out = 1e9;
   double bytes_per_second_back = 1e9;
-  // Of each cudaMemcpyAsync.
+  // Sizes of each cudaMemcpyAsync.
   std::vector<size_t> parts;
   // Host ranges that are registered.
   std::map<char*, size_t> registered;

@@ -1,7 +1,7 @@
-// Pages and streams of no device, and a checker of who uses which bytes that
-// knows no plan and no arena: live blocks are intervals of addresses and of the
-// bytes of pages that are mapped there, pages a map by address, and streams
-// have vector clocks.
+// Pages and streams of no device, and a checker of the use of bytes that is
+// independent of plans and arenas: live blocks are intervals of addresses and
+// of the bytes of pages that are mapped there, pages a map by address, and
+// streams have vector clocks.
 #ifndef EBBTIDE_TESTS_ALLOCATOR_FAKE_PAGES_H_
 #define EBBTIDE_TESTS_ALLOCATOR_FAKE_PAGES_H_
 
@@ -225,7 +225,7 @@ class FakePages final : public PageSystem, public StreamOrder {
     return false;
   }
 
-  // Of live blocks, each rounded up to whole kArenaGrain.
+  // Bytes of live blocks, each rounded up to whole kArenaGrain.
   int64_t live_bytes() const {
     int64_t bytes = 0;
     for (const auto& [begin, live] : live_) {
@@ -315,7 +315,7 @@ class FakePages final : public PageSystem, public StreamOrder {
   std::vector<StreamClock> known_;
   StreamClock done_;  // by the host
   std::map<char*, uint64_t> mapped_;
-  std::map<uint64_t, int> addresses_;  // of each page that is mapped
+  std::map<uint64_t, int> addresses_;  // addresses of each page that is mapped
   std::map<const void*, Use> live_;    // by begin
   std::vector<Use> past_;
   uint64_t next_ = 1;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr Bytes MiB(int64_t n) { return Bytes{n << 20}; }
 
-// What the handlers work on; each test sets it up.
+// State of the handlers; each test sets it up.
 struct Evictable {
   HostAllocator* allocator = nullptr;
   std::deque<void*> blocks;

@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr Bytes kLeast{1000};  // what is smaller is only counted
+constexpr Bytes kLeast{1000};  // smaller blocks are only counted
 
 TraceWriter* writer = nullptr;
 int64_t now = 0;

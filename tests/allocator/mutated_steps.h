@@ -1,7 +1,7 @@
 // Steps that do not keep to what was recorded: requests are dropped, doubled,
 // resized, swapped, live longer, or come on another stream or thread. A program
-// runs them on an arena above FakePages, which check it by bookkeeping that
-// knows no plan.
+// runs them on an arena above FakePages, which check it by bookkeeping of their
+// own.
 #ifndef EBBTIDE_TESTS_ALLOCATOR_MUTATED_STEPS_H_
 #define EBBTIDE_TESTS_ALLOCATOR_MUTATED_STEPS_H_
 

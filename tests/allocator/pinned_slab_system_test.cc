@@ -1,4 +1,4 @@
-// What the slab asks of the system, of the real one.
+// The calls of the slab to the real system.
 #include <cstdio>
 #include <cstring>
 

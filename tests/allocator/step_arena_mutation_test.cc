@@ -18,7 +18,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr int kReplays = 50;  // of each step that is recorded
+constexpr int kReplays = 50;  // replays of each recorded step
 constexpr Bytes kAddresses{1 << 24};
 
 using State = StepArena::State;

@@ -27,7 +27,8 @@ constexpr c10::DeviceIndex kDevice = 0;
 
 Bytes MiB(int64_t count) { return Bytes{count * kMiB}; }
 
-// What the handler may free, oldest first, and what it was asked.
+// Blocks that the handler may free, oldest first, and the bytes that it was
+// asked for.
 struct Evictable {
   std::vector<c10::DataPtr> blocks;
   std::vector<Bytes> asked;
@@ -58,7 +59,7 @@ class TorchCudaAllocatorTest : public testing::Test {
     c10::DataPtr before = Allocate(MiB(5));
     ASSERT_TRUE(
         CudaAllocator::Install({.relieve = &Evict, .explain = &Explain}).ok());
-    // What is older than ours is in the books.
+    // Blocks older than our allocator are in the books.
     EXPECT_EQ(Books().ledger().live(), MiB(5));
     EXPECT_EQ(Books().reserved(), Reserved());
     EXPECT_GT(Reserved(), MiB(5));

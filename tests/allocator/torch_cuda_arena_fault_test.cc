@@ -1,5 +1,5 @@
 // Calls of the device fail, below programs on four streams: once, or twice in a
-// row where a call is made again.
+// row if a call is repeated.
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <iostream>
@@ -21,7 +21,7 @@ using testing::Key;
 constexpr int kOutOfMemory = 2;
 constexpr int64_t kNever = int64_t{1} << 40;
 
-// What the arena asks of the device.
+// Calls of the arena to the device.
 const std::vector<std::string> kCalls = {
     "cuMemCreate",         "cuMemMap",
     "cuMemSetAccess",      "cuMemUnmap",
@@ -107,7 +107,7 @@ TEST_F(TorchCudaFaultTest, WhicheverCallFailsNothingIsLostOrLeftBehind) {
       ++failed[what.substr(0, what.find(' '))];
       EXPECT_EQ(refused(), 0);
       CheckLeft(before);
-      // What is made for the program is kept for it.
+      // Events made for the program are kept for it.
       EXPECT_LE(Device().live_events, before.live_events + 4);
     }
     EXPECT_GT(Facts().pages.moves, moves);
@@ -136,7 +136,7 @@ TEST_F(TorchCudaFaultTest, WhereACallFailsForGoodRequestsAreServedOtherwise) {
         RunProgram(wants_plan);
         const uint64_t calls = cudasim_calls(function.c_str()) - first;
         cudasim_fail(function.c_str(), 0, 0, 0);
-        // What could not be given back is now.
+        // The pages that could not be given back are given back now.
         native::emptyCache();
         is_over = calls < static_cast<uint64_t>(call) + 2;
         if (is_over) break;

@@ -78,7 +78,7 @@ class TorchCudaArenaTest : public testing::Test {
     asked_ -= found->second.second;
     held_.erase(found);
   }
-  // Of the third, which lives into the next step, half is asked for.
+  // Half of the third request, which lives into the next step, is asked for.
   void Step(int64_t size = 200'000) {
     BeginStep(kDevice, /*plan=*/1);
     Ask(0, size);

@@ -15,7 +15,7 @@ namespace {
 constexpr CudasimSchedule kSchedules[] = {
     CUDASIM_EAGER, CUDASIM_ONTIME, CUDASIM_LATE, CUDASIM_RACE, CUDASIM_RANDOM};
 constexpr int kSteps = 14;
-// What the buffers of a step take, more or less.
+// Approximate bytes of the buffers of a step.
 constexpr int64_t kBudgets[] = {8, 12, 16, 32};
 
 class TorchCudaRaceTest : public TorchCudaStreamsTest {

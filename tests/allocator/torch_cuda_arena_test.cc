@@ -185,7 +185,7 @@ TEST_F(TorchCudaArenaTest, EmptyingTheCacheGivesPagesOfThePlanBack) {
   EXPECT_GT(Facts().pages.counts.planned, before);
 }
 
-// What a served step asks of the device: the golden file has it.
+// The device calls of a served step: the golden file has them.
 TEST_F(TorchCudaArenaTest, AServedStepMakesTheCallsThatTheFileHas) {
   const auto other = c10::cuda::getStreamFromPool(false, kDevice);
   const auto step_on_two_streams = [&] {

@@ -1,4 +1,4 @@
-// Steps of a program, as a device's arena is told of them.
+// Steps of a program, as a device's arena gets them.
 #ifndef EBBTIDE_TESTS_ALLOCATOR_TORCH_CUDA_STEPS_H_
 #define EBBTIDE_TESTS_ALLOCATOR_TORCH_CUDA_STEPS_H_
 

@@ -1,7 +1,7 @@
 // Programs whose blocks are used by four streams of PyTorch and one of their
-// own, on the simulated device. It knows which work touches which block, so
-// what runs too early is found by order (tests/cudasim/hazards.h), whenever it
-// runs, and by the bytes, where it does.
+// own, on the simulated device. Each piece of work names the blocks that it
+// accesses, so early work is found by order (tests/cudasim/hazards.h), whenever
+// it runs, and by the bytes, where it does.
 #ifndef EBBTIDE_TESTS_ALLOCATOR_TORCH_CUDA_STREAMS_FIXTURE_H_
 #define EBBTIDE_TESTS_ALLOCATOR_TORCH_CUDA_STREAMS_FIXTURE_H_
 
@@ -26,7 +26,7 @@ namespace ebbtide {
 
 class TorchCudaStreamsTest : public TorchCudaArenaTest {
  protected:
-  static constexpr int64_t kScale = 192;  // of the sizes of buffers
+  static constexpr int64_t kScale = 192;  // scale of the sizes of buffers
 
   static void SetUpTestSuite() {
     TorchCudaArenaTest::SetUpTestSuite();

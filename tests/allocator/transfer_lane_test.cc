@@ -19,8 +19,8 @@
 
 // In front of the C library's, for the test of lost wake-ups: a thread that has
 // looked and is about to wait holds the mutex for a while, and one that gives
-// the mutex back does nothing else for a while. What is changed without the
-// mutex is then missed, as it would be once in a million times.
+// the mutex back does nothing else for a while. A change without the mutex is
+// then missed, as it would be once in a million times.
 namespace {
 std::atomic<bool> slow = false;
 

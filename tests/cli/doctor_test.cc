@@ -188,7 +188,7 @@ TEST(DoctorTest, WhatIsWrongIsNamedAndWhatToDoIsSaid) {
   };
   for (const Case& c : cases) {
     std::vector<Finding> bad = Bad(c.view);
-    // Spilling being forbidden is a line of its own.
+    // A ban on offloading is a line of its own.
     if (bad.size() == 2 && c.view.spill.folder == "none")
       bad.erase(bad.begin());
     ASSERT_EQ(bad.size(), 1) << c.name << ": " << c.what;

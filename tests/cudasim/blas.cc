@@ -56,7 +56,7 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
 }
 
 // Called by the generated functions. The leading arguments of every matrix
-// product are handle, two modes and m, n, k; they tell its time.
+// product are handle, two modes and m, n, k; they determine its time.
 int cudasim_blas_product(const cublasContext* handle, const char* name, int m,
                          int n, int k) {
   return cudasim::QueueProduct(handle->stream, name,

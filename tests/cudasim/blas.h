@@ -1,5 +1,5 @@
-// What the stand-ins of cuBLAS and cuBLASLt ask of the runtime's. They are
-// libraries of their own and see only its exported functions.
+// Interface of the runtime's stand-in for those of cuBLAS and cuBLASLt, which
+// are libraries of their own and see only its exported functions.
 #ifndef EBBTIDE_TESTS_CUDASIM_BLAS_H_
 #define EBBTIDE_TESTS_CUDASIM_BLAS_H_
 
@@ -11,7 +11,7 @@ namespace cudasim {
 
 constexpr double kOtherNs = 5000;
 
-// Of a product of m x k and k x n, `batch` times.
+// Time of a product of m x k and k x n, `batch` times.
 inline double ProductNs(double m, double n, double k, double batch = 1) {
   static const char* const given = getenv("CUDASIM_TFLOPS");
   static const double tflops = given != nullptr ? strtod(given, nullptr) : 100;

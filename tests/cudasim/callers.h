@@ -1,4 +1,4 @@
-// Who has called the simulator.
+// The caller of the simulator.
 #ifndef EBBTIDE_TESTS_CUDASIM_CALLERS_H_
 #define EBBTIDE_TESTS_CUDASIM_CALLERS_H_
 

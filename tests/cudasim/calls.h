@@ -24,9 +24,9 @@ class Calls {
   // fails; and the number of these.
   void FailOne(int64_t after, int error);
   uint64_t total() const { return total_; }
-  // Whether the last Enter was that one.
+  // True if the last Enter was that one.
   bool hit() const { return hit_; }
-  // Whether the last Enter is among those that it may be.
+  // True if the last Enter is among those that may fail.
   bool is_work() const { return is_work_; }
 
  private:

@@ -34,7 +34,7 @@ std::chrono::steady_clock::now() noexcept {
   return time_point(duration(static_cast<int64_t>(cudasim_now_ns())));
 }
 
-// What std::condition_variable waits by. C code and Python take their times for
+// The wait of std::condition_variable. C code and Python take their times for
 // it from the system, not from here, and wait otherwise.
 extern "C" int pthread_cond_clockwait(pthread_cond_t* condition,
                                       pthread_mutex_t* mutex, clockid_t clock,

@@ -266,7 +266,7 @@ void cudasim_block_freed(const void* block, size_t) {
   const Call call(nullptr);
   Stream* const stream = call->hazards.StreamOf(block);
   std::string hazard;
-  // Who hands out mapped pages orders streams when they are used again.
+  // An allocator of mapped pages orders streams when they are used again.
   if (stream != nullptr && call->queue.Has(stream) &&
       !call->heap.IsMapped(block)) {
     hazard = call->hazards.Freed(block, call->queue.OrderOf(stream).get());

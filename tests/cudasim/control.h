@@ -1,4 +1,4 @@
-/* What a test tells the simulated CUDA runtime, and asks of it.
+/* Control of the simulated CUDA runtime by a test.
  *
  * The stand-ins libcudart.so.13, libcublas.so.13, libcublasLt.so.13 and
  * libcuda.so.1 let a program built for CUDA 13 run on a machine without a
@@ -69,7 +69,7 @@ struct CudasimStats {
 };
 
 void cudasim_stats(struct CudasimStats* out);
-/* Of every device; what is allocated beyond it stays. */
+/* For every device; allocations beyond it stay. */
 void cudasim_set_capacity(uint64_t bytes);
 void cudasim_set_schedule(int schedule);
 void cudasim_set_seed(uint64_t seed);
@@ -89,7 +89,7 @@ uint64_t cudasim_calls(const char* function);
  * number. */
 void cudasim_fail_one(int64_t after, int error, int breaks);
 uint64_t cudasim_all_calls(void);
-/* Whose call that was: the function and, from the caller outward, the code it
+/* The call that failed: the function and, from the caller outward, the code it
  * came from, each LIBRARY+OFFSET; NULL before. Standard error has it, too, as
  * "cudasim: failed: ...". */
 const char* cudasim_failed(void);
@@ -118,7 +118,7 @@ struct CudasimWork {
   const char* name;
   double ns;                /* on the virtual clock */
   CudasimFunction function; /* may be NULL; called without locks held */
-  CudasimFunction destroy; /* of the argument; may be called with a lock held */
+  CudasimFunction destroy;  /* frees `argument`, maybe with a lock held */
   void* argument;
   const struct CudasimAccess* accesses;
   size_t access_count;
@@ -156,7 +156,7 @@ void cudasim_shadow_end(void);
 void cudasim_aside_begin(void);
 void cudasim_aside_end(void);
 
-/* An allocator above the runtime tells what it does with a piece of memory.
+/* An allocator above the runtime reports its use of a piece of memory.
  * From then on an access that is queued while the piece is free, or that is not
  * ordered behind every access of its last holder, is a hazard: the message
  * names both accesses, and the device fails (cudasim_break). `taken_on` also
@@ -170,10 +170,10 @@ void cudasim_block_taken_on(const void* block, size_t size, void* stream);
 void cudasim_block_freed(const void* block, size_t size);
 /* Message of the n-th hazard, or NULL. */
 const char* cudasim_hazard(size_t n);
-/* Whether a hazard breaks the device (it does by default) or is only noted. */
+/* 1: a hazard breaks the device (the default); 0: it is only noted. */
 void cudasim_set_hazards_fatal(int fatal);
 
-/* What a profiler would see, told as it is queued, with its time to come. */
+/* A profiler's view of work, as it is queued, with its time to come. */
 enum CudasimSort { CUDASIM_KERNEL = 1, CUDASIM_COPY = 2, CUDASIM_SET = 3 };
 enum CudasimDirection {
   CUDASIM_TO_DEVICE = 0,
@@ -183,10 +183,10 @@ enum CudasimDirection {
 };
 struct CudasimDeviceWork {
   int sort;
-  int direction; /* of a copy */
+  int direction; /* for a copy */
   const char* name;
   uint64_t begin_ns, end_ns;
-  uint64_t bytes; /* of a copy or a set */
+  uint64_t bytes; /* for a copy or a set */
   uint32_t device, stream;
 };
 /* Both are called with the simulator's lock held, and must not call it: the
@@ -206,7 +206,7 @@ const char* cudasim_broken(void); /* that message, or NULL */
 void cudasim_mend(void);          /* forgets it, and all blocks and hazards */
 
 /* For the other stand-ins. A call of `function`, which is counted, takes the
- * host's time and may be told to fail: returns its error. */
+ * host's time and may be made to fail: returns its error. */
 int cudasim_enter(const char* function);
 /* The simulated driver's function of that name, or NULL. */
 void* cudasim_driver_symbol(const char* name);

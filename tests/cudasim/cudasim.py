@@ -89,9 +89,9 @@ runtime, cupti = _load()
 def _let_backward_end() -> None:
     """Waits for the threads of devices, before the interpreter ends.
 
-    Behind torch 2.11 a backward pass holds its caller's context, a Python object.
-    Where the thread of a device lets go of it last, it wants the GIL; if the
-    interpreter ends meanwhile, the process aborts, with and without ebbtide.
+    Behind torch 2.11 a backward pass holds its caller's context, a Python object. If
+    the thread of a device releases it last, it wants the GIL; if the interpreter ends
+    meanwhile, the process aborts, with and without ebbtide.
     """
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch._C, "_remove_obj_from_tls"):

@@ -9,7 +9,7 @@ using cudasim::CuptiSim;
 
 namespace {
 
-// What CUPTI calls its results.
+// CUPTI's names of its results.
 const char* NameOf(int result) {
   switch (result) {
     case 0:
@@ -71,7 +71,7 @@ int cuptiEnableDomain(uint32_t, void*, uint32_t) {
   return CuptiSim::Get().Enter(__func__);
 }
 
-// What Kineto of torch 2.15 calls the calls of a trace.
+// The names of calls in a trace, for Kineto of torch 2.15.
 int cuptiGetCallbackName(uint32_t, uint32_t, const char** name) {
   const int result = CuptiSim::Get().Enter(__func__);
   if (result == 0) *name = "simulated";

@@ -1,4 +1,4 @@
-/* What a test tells the simulated CUPTI, and asks of it.
+/* Control of the simulated CUPTI by a test.
  *
  * The stand-in libcupti.so.13 records what the simulated runtime (control.h)
  * does, in the layout of CUPTI 13.0 or 13.2, and hands it out by CUPTI's own
@@ -51,12 +51,12 @@ void cuptisim_fail(const char* function, int64_t after, int64_t times,
 uint64_t cuptisim_calls(const char* function);
 
 struct CuptisimStats {
-  uint64_t dropped;  /* records, for want of a buffer or as it was told to */
+  uint64_t dropped;  /* records, for want of a buffer or by a setting */
   uint64_t declined; /* requests for a buffer */
   uint64_t held;     /* buffers, so far */
   uint64_t cut;      /* buffers, so far */
   uint64_t timeless; /* records delivered without times */
-  uint64_t failed;   /* calls that were told to fail */
+  uint64_t failed;   /* calls that were made to fail */
   uint64_t buffers;  /* asked for and got */
   uint64_t enabled;  /* kinds and calls that are enabled now */
   uint64_t pending;  /* records not delivered yet */

@@ -35,7 +35,7 @@ class Delivery {
       MayCut(records[end - 1], &buffer);
       next = end;
       filled.push_back(buffer);
-      // What is late was in buffers before: all of them are out until then.
+      // Late records were in buffers before: all of them are out until then.
       if (settings_.shuffle_buffers == 0 && settings_.late_us == 0) {
         Give(&filled);
       }

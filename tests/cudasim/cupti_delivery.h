@@ -24,7 +24,7 @@ struct CuptiBuffer {
   size_t valid = 0;
 };
 
-// What came of a delivery.
+// Results of a delivery.
 struct CuptiDelivered {
   uint64_t dropped = 0;
   uint64_t declined = 0;

@@ -1,6 +1,6 @@
-// Activity records in CUPTI's layouts. What lies where is written down here
-// once more, apart from profiler/cupti_layout.h: the one that reads is not to
-// be right by the mistake of the one that writes.
+// Activity records in CUPTI's layouts. Their layout is written down here once
+// more, apart from profiler/cupti_layout.h: the reader is not to be right by
+// the mistake of the writer.
 #ifndef EBBTIDE_TESTS_CUDASIM_CUPTI_RECORD_H_
 #define EBBTIDE_TESTS_CUDASIM_CUPTI_RECORD_H_
 
@@ -41,12 +41,12 @@ struct CuptiRecord {
   uint32_t stream = 0;
   uint32_t correlation = 0;
   uint64_t bytes = 0;
-  uint8_t direction = 0;       // of a copy
-  uint32_t function = 0;       // of a call
-  uint32_t thread = 0;         // of a call
-  uint32_t external_kind = 0;  // of an external correlation
+  uint8_t direction = 0;       // direction of a copy
+  uint32_t function = 0;       // function of a call
+  uint32_t thread = 0;         // thread of a call
+  uint32_t external_kind = 0;  // kind of an external correlation
   uint64_t external_id = 0;
-  const char* name = nullptr;  // of a kernel
+  const char* name = nullptr;  // name of a kernel
   uint64_t ahead = 0;          // added to the times where they are written
 
   bool is_work() const {
@@ -57,8 +57,8 @@ struct CuptiRecord {
 
 // 0 for any other kind.
 size_t CuptiSizeOf(uint32_t kind, uint32_t version);
-// Writes CuptiSizeOf bytes. What the record does not say is filled with a
-// pattern: who reads another field than it means to, finds no zero there.
+// Writes CuptiSizeOf bytes. Other bytes are filled with a pattern: a reader of
+// the wrong field finds no zero there.
 void WriteCuptiRecord(const CuptiRecord& record, uint32_t version,
                       std::byte* out);
 // The walk over a buffer, as CUPTI does it but for one thing: it never looks

@@ -1,4 +1,4 @@
-// What the simulated CUPTI is told, by a test or by the environment.
+// Settings of the simulated CUPTI, by a test or by the environment.
 #ifndef EBBTIDE_TESTS_CUDASIM_CUPTI_SETTINGS_H_
 #define EBBTIDE_TESTS_CUDASIM_CUPTI_SETTINGS_H_
 

@@ -31,7 +31,7 @@ constexpr uint32_t kExternalKinds = 6;  // 1 to 5
 
 struct ThreadOfCupti {
   std::array<std::vector<uint64_t>, kExternalKinds> ids;
-  uint32_t correlation = 0;  // of the call it is in; 0: of none
+  uint32_t correlation = 0;  // correlation of the call it is in; 0: of none
 };
 ThreadOfCupti& ThisThread() {
   static thread_local ThreadOfCupti thread;

@@ -28,11 +28,11 @@ class CuptiSim {
   // Never destroyed: its thread outlives main.
   static CuptiSim& Get();
 
-  // Who simulates the device says what its clock shows, and what happens: that
-  // this thread calls a function, and the work that it starts (of kind, times,
-  // device, stream, bytes, direction and name). Work belongs to the call before
-  // it, or where that is of none to a launch of its own, as in a library.
-  // The clock is read without locks of this class.
+  // The simulator of the device provides the clock and the events: a call of
+  // this thread, and the work that it starts (of kind, times, device, stream,
+  // bytes, direction and name). Work belongs to the call before it, or where
+  // that is of none to a launch of its own, as in a library. The clock is read
+  // without locks of this class.
   void set_clock(uint64_t (*now)());
   // A null function, or one that starts no work: what follows is of none.
   uint32_t NoteCall(const char* function, uint64_t now);
@@ -76,7 +76,7 @@ class CuptiSim {
   std::condition_variable changed_;
   uint64_t (*now_)() = nullptr;
   CuptiSettings settings_;
-  std::mt19937_64 random_;  // of the delivering thread
+  std::mt19937_64 random_;  // used by the delivering thread
   Calls faults_;
   CuptiCallbacks callbacks_;
   std::set<uint32_t> kinds_;
@@ -102,7 +102,7 @@ class CuptiSim {
   uint64_t done_ = 0;
 };
 
-// Of this thread's external ids of a kind.
+// External ids of this thread of a kind.
 void PushCuptiId(uint32_t kind, uint64_t id);
 bool PopCuptiId(uint32_t kind, uint64_t* id);
 

@@ -50,8 +50,8 @@ struct DeviceModel {
   double both_ways = 0;
   double copy_start = 0;
 
-  // What the device computes per nanosecond: operations of bfloat16 products,
-  // and bytes read and written by an elementwise op.
+  // Rates of the device per nanosecond: operations of bfloat16 products, and
+  // bytes read and written by an elementwise op.
   double product_flops = 0;
   double memory_bytes = 0;
 

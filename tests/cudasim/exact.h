@@ -37,7 +37,7 @@ void cudasim_exact_install(void);
 void cudasim_exact_enable(int enabled);
 /* How many ops were queued to be computed so far. */
 uint64_t cudasim_exact_ops(void);
-/* From now on the caching allocator tells the simulator what it takes and frees
+/* From now on the caching allocator reports its blocks to the simulator
  * (cudasim_block_taken_on). Once, after torch has initialised the device. */
 void cudasim_exact_watch_blocks(void);
 

@@ -8,7 +8,7 @@
 namespace cudasim {
 namespace {
 
-// How far the last element's end is from the first one's begin, in bytes.
+// Bytes from the first element's begin to the last one's end.
 size_t Span(const Image& image) {
   int64_t last = 0;
   for (size_t i = 0; i < image.sizes.size(); ++i) {

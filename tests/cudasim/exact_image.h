@@ -1,5 +1,5 @@
-// Where a tensor's bytes lie and how they are read: enough to make the tensor
-// again, on the CPU, later.
+// The place and the layout of a tensor's bytes: enough to build the tensor on
+// the CPU later.
 #ifndef EBBTIDE_TESTS_CUDASIM_EXACT_IMAGE_H_
 #define EBBTIDE_TESTS_CUDASIM_EXACT_IMAGE_H_
 

@@ -93,7 +93,7 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// What is noted of a kernel before it runs, and completed behind it.
+// Notes of a kernel from before it runs, completed behind it.
 class Recording {
  public:
   Recording(const OpInfo& info, Values inputs);
@@ -253,7 +253,7 @@ class Inside {
   Inside& operator=(const Inside&) = delete;
 };
 
-// What is asked to note an op are no calls of the program's.
+// The calls made to note an op are no calls of the program's.
 class Aside {
  public:
   Aside() { cudasim_aside_begin(); }

@@ -1,4 +1,4 @@
-// What exact mode does about an operator.
+// The treatment of an operator in exact mode.
 #ifndef EBBTIDE_TESTS_CUDASIM_EXACT_OP_H_
 #define EBBTIDE_TESTS_CUDASIM_EXACT_OP_H_
 
@@ -41,7 +41,7 @@ struct OpInfo {
   std::optional<c10::OperatorHandle> with_generator = std::nullopt;
   int inserted_generator = -1;
 
-  // Whether numbers can be drawn for it on the CPU.
+  // True if numbers can be drawn for it on the CPU.
   bool CanDraw() const {
     return rule != nullptr || generator >= 0 || with_generator.has_value();
   }
@@ -49,7 +49,7 @@ struct OpInfo {
 
 OpInfo InfoOf(const c10::OperatorHandle& op);
 
-// Whether the call is a loop over ops on single tensors, as PyTorch's
+// True if the call is a loop over ops on single tensors, as PyTorch's
 // `_foreach_` ops are for lists that their own kernels do not take: each of
 // those is looked at for itself.
 bool IsLoop(const OpInfo& info, c10::ArrayRef<c10::IValue> inputs);

@@ -123,8 +123,8 @@ void LstmCellBackward(const c10::OperatorHandle&, Stack* stack,
             has_bias ? grad_gates.sum(0) : at::Tensor()};
 }
 
-// What the backward pass needs lies in five columns: both gates, the candidate,
-// the state, and the state's product with its bias.
+// The needs of the backward pass are in five columns: both gates, the
+// candidate, the state, and the state's product with its bias.
 void GruCell(const c10::OperatorHandle&, Stack* stack, const Generator&) {
   const at::Tensor state = stack->at(2).toTensor();
   at::Tensor in = stack->at(0).toTensor();

@@ -29,12 +29,12 @@ class Hazards {
   // The piece's stream would order what it gets next behind `behind`; null
   // where it is not known. Returns the message of a new hazard, or "".
   std::string Freed(const void* begin, const Order* behind);
-  // The stream that Taken was told of.
+  // The stream that Taken was given.
   Stream* StreamOf(const void* begin) const;
   // The device gave the memory back; nobody watches it until it is taken.
   void Gone(const void* begin, size_t size);
-  // As Gone, of pages that are unmapped. `host`: the work that the host knows
-  // to be over; other work that uses them is a hazard. Returns its message, or
+  // As Gone, of pages that are unmapped. `host`: the work that the host has
+  // waited for; other work that uses them is a hazard. Returns its message, or
   // "".
   std::string Unmapped(const void* begin, size_t size, const Order& host);
   // Notes what the op accesses, and returns the message of a new hazard, or "".
@@ -52,7 +52,7 @@ class Hazards {
     bool write;
     uintptr_t begin;
     uintptr_t end;
-    uint64_t generation;  // of the block that it was a use of
+    uint64_t generation;  // generation of the block that it was a use of
   };
   struct Block {
     uintptr_t end;
@@ -60,7 +60,7 @@ class Hazards {
     bool free;
     Stream* stream;
     std::vector<Use> uses;    // the last of each stream and range
-    std::vector<Use> former;  // of pieces that lay here before
+    std::vector<Use> former;  // uses of pieces that lay here before
   };
 
   std::string Note(std::string message);

@@ -25,11 +25,11 @@ inline constexpr size_t kPageSize = size_t{2} << 20;
 
 struct HeapOptions {
   int devices = 1;
-  uint64_t capacity = uint64_t{4} << 30;  // of each device
+  uint64_t capacity = uint64_t{4} << 30;  // capacity of each device
   // Reserved, never touched. 4 TiB leaves room for expandable segments, each of
   // which reserves more than a whole device.
   uint64_t address_space = uint64_t{1} << 42;
-  std::optional<uint8_t> poison;  // what fresh memory is filled with
+  std::optional<uint8_t> poison;  // byte that fresh memory is filled with
 };
 
 class Heap {
@@ -55,11 +55,11 @@ class Heap {
   Error Map(void* address, size_t size, size_t offset, uint64_t handle);
   Error Unmap(void* address, size_t size);
 
-  // Whether the address is the device's, allocated or not.
+  // True if the address is the device's, allocated or not.
   bool IsDevice(const void* address) const;
-  // Whether the address is one that a handle is mapped at.
+  // True if a handle is mapped at the address.
   bool IsMapped(const void* address) const;
-  // Whether all of it is allocated; neighbouring mappings count as one.
+  // True if all of it is allocated; neighbouring mappings count as one.
   bool Covers(const void* begin, size_t size) const;
   // The device that holds the allocated address, or -1.
   int DeviceOf(const void* address) const;

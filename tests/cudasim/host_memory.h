@@ -19,7 +19,7 @@ class HostMemory {
   Error Register(void* address, size_t size);
   Error Unregister(void* address);
   bool IsPinned(const void* address) const;
-  // Of what begins at the address; 0 if nothing does.
+  // Size of the block that begins at the address; 0 if none does.
   size_t SizeOf(const void* address) const;
   uint64_t bytes() const { return bytes_; }
   uint64_t peak() const { return peak_; }

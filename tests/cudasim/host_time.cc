@@ -25,7 +25,7 @@ struct ThreadTime {
   // since, here and in the simulator. Reading it is a call of the system.
   int64_t cpu = 0;
   int64_t counted = 0;
-  double beyond_ns = 0;  // what was taken beyond the base; negative: below it
+  double beyond_ns = 0;  // time beyond the base; negative: below it
 };
 thread_local ThreadTime thread;
 

@@ -2,11 +2,11 @@
 // between its calls.
 //
 // Python and PyTorch take a constant per op: one on the main thread, where
-// Python calls them, and one on autograd's threads. What a thread takes beyond
-// `base_ns` per op, by its own processor time, is added: that is what a library
-// beside PyTorch costs. Only threads that run ops count, and the main thread;
-// threads in the background work beside the program. Nothing that the simulator
-// does counts. While every thread that counts sleeps, time passes as it does.
+// Python calls them, and one on autograd's threads. A thread's processor time
+// beyond `base_ns` per op is added: that is the cost of a library beside
+// PyTorch. Only threads that run ops count, and the main thread; threads in the
+// background work beside the program. Nothing that the simulator does counts.
+// While every thread that counts sleeps, time passes as it does.
 //
 // The simulator's lock is held around every call but Asleep.
 #ifndef EBBTIDE_TESTS_CUDASIM_HOST_TIME_H_
@@ -17,12 +17,12 @@
 
 namespace cudasim {
 
-// Of an op on a thread.
+// Host time of an op on a thread.
 struct OpHostTime {
   double op_ns = 0;  // that Python and PyTorch take for it
-  // Processor time that they take for it here, on a machine that nobody else
-  // uses: what is measured is scaled to that. What is beyond it passes in the
-  // proportion of the two.
+  // Processor time that they take for it here, on an otherwise idle machine:
+  // measurements are scaled to that. Time beyond it passes in the proportion of
+  // the two.
   double base_ns = 0;
 };
 

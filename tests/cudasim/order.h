@@ -1,5 +1,5 @@
-// Which queued ops are ordered behind which, by vector clocks: streams, waits
-// for events and waits of the host make order; when an op happened to run does
+// The order of queued ops, by vector clocks: streams, waits for events and
+// waits of the host make order; the time at which an op happened to run does
 // not. So what is found unordered is so under every schedule.
 #ifndef EBBTIDE_TESTS_CUDASIM_ORDER_H_
 #define EBBTIDE_TESTS_CUDASIM_ORDER_H_

@@ -105,8 +105,8 @@ void Queue::GiveTime(Op* op) {
   if (engine != nullptr) *engine = op->end;
 }
 
-// A copy is slower while another goes the other way. What is queued after it
-// does not slow it any more.
+// A copy is slower while another goes the other way. Later copies do not slow
+// it any more.
 Nanos Queue::EndOfCopy(const Op& op) const {
   const Work& work = op.work;
   if (work.cost_both_ways <= work.cost) return op.begin + work.cost;

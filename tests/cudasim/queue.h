@@ -39,21 +39,21 @@ struct Access {
   bool write;
 };
 
-// What a profiler would see of it; nothing of waits and host functions.
+// A profiler's view of it; nothing of waits and host functions.
 struct Activity {
   enum class Sort { kNone, kKernel, kCopy, kSet };
   enum class Direction { kToDevice, kToHost, kOnDevice, kBetweenDevices };
 
   Sort sort = Sort::kNone;
-  Direction direction = Direction::kOnDevice;  // of a copy
+  Direction direction = Direction::kOnDevice;  // direction of a copy
   uint64_t bytes = 0;
 };
 
-// What a stream can hold. It may run more than once, if it is captured.
+// Work that a stream can hold. It may run more than once, if it is captured.
 struct Work {
   const char* name = "";  // outlives the queue
   Nanos cost = 0;
-  Nanos cost_both_ways = 0;  // of a copy while another goes the other way
+  Nanos cost_both_ways = 0;  // cost of a copy while another goes the other way
   Engine engine = Engine::kNone;
   std::function<void()> move;  // under the lock
   std::function<void()> call;  // unlocked; runs after `move`
@@ -78,8 +78,8 @@ struct Op {
 };
 using OpRef = std::shared_ptr<Op>;
 
-// What a capture has collected so far. Its work has no accesses: allocators
-// keep a graph's memory for its launches, though they call it free.
+// The state of a capture. Its work has no accesses: allocators keep a graph's
+// memory for its launches, though they call it free.
 struct Capture {
   uint64_t id;
   Stream* origin;
@@ -96,9 +96,10 @@ struct Stream {
   uint64_t pushed = 0;
   Nanos free_at = 0;
   std::deque<OpRef> queued;
-  std::deque<Nanos> ends;  // of what the device has not done yet, in order
+  std::deque<Nanos> ends;  // ends of work that the device has not done yet, in
+                           // order
   OpRef last;
-  std::vector<OpRef> waits;  // of whatever comes next
+  std::vector<OpRef> waits;  // waits of the next op
   std::shared_ptr<const Order> behind;
   uint64_t host_order = 0;  // which state of the host's order `behind` has
   std::shared_ptr<Capture> capture;
@@ -130,7 +131,7 @@ class Queue {
   void DrainStream(Stream* stream, Lock& lock);
   void Advance(Nanos time, Lock& lock);
 
-  // What an op pushed now would be ordered behind.
+  // The order behind which an op pushed now would be.
   std::shared_ptr<const Order> OrderOf(Stream* stream);
   const Order& host_order() const { return host_order_; }
 
@@ -144,7 +145,7 @@ class Queue {
   void Pass(Nanos time) { now_ += time; }
   uint64_t pending() const;
   uint64_t executed() const { return executed_; }
-  // Whether this thread is inside a host function of the queue.
+  // True if this thread is inside a host function of the queue.
   static bool InHostFunction();
 
  private:

@@ -1,4 +1,4 @@
-// What the files of the runtime's face share.
+// Helpers shared by the files of the runtime's interface.
 #ifndef EBBTIDE_TESTS_CUDASIM_RUNTIME_H_
 #define EBBTIDE_TESTS_CUDASIM_RUNTIME_H_
 
@@ -32,8 +32,8 @@ inline cudaError_t Report(Error error) {
   return Report(static_cast<int>(error));
 }
 
-// Of a function that does no work on the device: counts it, and returns the
-// error that it fails with.
+// Counts a function that does no work on the device, and returns the error that
+// it fails with.
 inline cudaError_t Pass(const char* function) {
   return Report(Call(function, false).error());
 }

@@ -180,7 +180,7 @@ cudaError_t cudaDeviceSynchronize() {
   Call call(__func__);
   if (call.error()) return Report(call.error());
   call->queue.WaitAll(Thread().device, call.lock());
-  // What was waited for may have broken the device.
+  // The awaited work may have broken the device.
   return Report(call->broken == nullptr ? Error::kNone : Error::kLaunchFailure);
 }
 

@@ -15,13 +15,13 @@
 namespace cudasim {
 namespace {
 
-// Of a copy or set, before its first byte.
+// Latency of a copy or set, before its first byte.
 constexpr double kTransferNs = 2000;
 constexpr double kOnDeviceGbps = 1000;
 // The driver writes pageable memory at most so fast, where its pages are there.
 constexpr double kPageableGbps = 10;
-// What the host reads of the device without bytes is zero. Larger pieces lose
-// their pages instead, so that they take no memory.
+// Without bytes the host reads zeros from the device. Larger pieces lose their
+// pages instead, so that they take no memory.
 constexpr size_t kSetByHand = 64 << 10;
 
 struct Copy {

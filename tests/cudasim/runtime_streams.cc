@@ -13,8 +13,8 @@ namespace cudasim {
 namespace {
 
 constexpr Nanos kHostFunctionNs = 1000;
-// What an event takes a real device. In the traces of tests/data/h100 the
-// shortest kernels, which take about 2.5 us, have 4 between two events.
+// Device time of an event. In the traces of tests/data/h100 the shortest
+// kernels, which take about 2.5 us, have 4 between two events.
 constexpr Nanos kEventNs = 1500;
 
 cudaError_t CreateStream(Call& call, cudaStream_t* out, unsigned flags,

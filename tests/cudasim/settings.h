@@ -1,4 +1,4 @@
-// What the environment sets (control.h lists the variables).
+// Settings from the environment (control.h lists the variables).
 #ifndef EBBTIDE_TESTS_CUDASIM_SETTINGS_H_
 #define EBBTIDE_TESTS_CUDASIM_SETTINGS_H_
 
@@ -14,7 +14,7 @@ namespace cudasim {
 
 inline constexpr int kMaxDevices = 8;
 
-// Of the virtual clock.
+// Rates of the virtual clock.
 struct Rates {
   double h2d_gbps = 25;
   double d2h_gbps = 25;
@@ -33,9 +33,9 @@ struct Settings {
   std::optional<DeviceModel> device;  // instead of the rates, where given
   HostTimeOptions host_time;
   // False: copies and sets take their time and move no bytes, so that device
-  // and registered memory take none of the machine's. What the host gets of the
-  // device is zero, but `flag` where it reads a single byte: programs branch on
-  // whether all elements are what they expect.
+  // and registered memory take none of the machine's. Reads of the device by
+  // the host give zero, but `flag` for a single byte, which programs read to
+  // see if all elements are as expected.
   bool moves_bytes = true;
   int flag = 0;
 

@@ -10,16 +10,15 @@
 namespace cudasim {
 namespace {
 
-// What the program passes for a default stream: cudaStreamLegacy and
-// cudaStreamPerThread. The latter is taken for the former, as without the
-// compiler's switch for it.
+// The handles of default streams: cudaStreamLegacy and cudaStreamPerThread. The
+// latter is taken for the former, as without the compiler's switch for it.
 constexpr uintptr_t kLegacyHandle = 1;
 constexpr uintptr_t kPerThreadHandle = 2;
 
-// Of a real device. In the runs of tests/data/h100 the host is ahead of the
-// device by what its last thousand kernels take: 57 ms in the GPT with and
-// without checkpoints, 89 and 90 in the Llama, 223 in the Llama with 2.75 times
-// the batch.
+// Depth of the launch queue of a real device. In the runs of tests/data/h100
+// the host is ahead of the device by the time of its last thousand kernels: 57
+// ms in the GPT with and without checkpoints, 89 and 90 in the Llama, 223 in
+// the Llama with 2.75 times the batch.
 constexpr size_t kLaunchQueueDepth = 890;
 
 }  // namespace
@@ -142,7 +141,7 @@ void Call::Spend(double ns) {
 }
 
 Nanos Call::KernelTime(Nanos otherwise) {
-  // What is not in the table is small: as long as the shortest kernels of the
+  // An op without an entry is small: as long as the shortest kernels of the
   // traces (tests/data/h100).
   constexpr Nanos kSmallKernelNs = 2500;
   RunningOp& op = Thread().op;

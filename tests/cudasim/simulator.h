@@ -39,7 +39,7 @@ struct Simulator {
   const char* Intern(const std::string& name);
   // The first message counts.
   void Break(const std::string& message);
-  // Queues the work, tells the observer, and looks for hazards.
+  // Queues the work, calls the observer, and looks for hazards.
   OpRef Push(Stream* stream, Work work, Lock& lock);
 
   // The virtual clock as any thread may read it.
@@ -52,11 +52,12 @@ struct Simulator {
   HostMemory host;
   Queue queue;
   Calls calls;
-  const char* failed = nullptr;  // the one call that was told to
+  const char* failed = nullptr;  // the one call that was made to fail
   bool fault_breaks = false;
   bool is_traced = false;
   std::vector<const char*> trace;         // callers of the calls so far
-  std::atomic<uint64_t> latest_read = 0;  // of the clock, by NowUnlocked
+  std::atomic<uint64_t> latest_read = 0;  // last reading of the clock, by
+                                          // NowUnlocked
   Hazards hazards;
   bool hazards_fatal = true;
   uint64_t blocks_taken = 0;
@@ -67,8 +68,8 @@ struct Simulator {
   uint64_t out_of_bounds = 0;
   uint64_t live_events = 0;
   const char* broken = nullptr;
-  // Of the process: who observes is loaded before anything is simulated, mostly
-  // in programs that never simulate anything.
+  // One per process: the observer is loaded before anything is simulated,
+  // mostly in programs that never simulate anything.
   static inline CudasimObserver observer = {};
   std::unordered_map<const void*, const char*> kernel_names;  // by host stub
   std::unordered_map<const void*, DeviceVariable> variables;
@@ -78,7 +79,7 @@ struct Simulator {
 // The op that a thread runs (cudasim_op_begin).
 struct RunningOp {
   bool runs = false;
-  double left_ns = 0;  // of its time on the device
+  double left_ns = 0;  // rest of its time on the device
   unsigned kernels_left = 0;
   unsigned kernels = 0;  // so far
 };
@@ -112,8 +113,8 @@ class Call {
 
   // The call takes the host so much longer, where a device file says it.
   void Spend(double ns);
-  // What the next kernel of this thread takes on the device, counted as
-  // launched; `otherwise` where no op runs that says it.
+  // Time of this thread's next kernel on the device, counted as launched;
+  // `otherwise` if no op runs that gives it.
   Nanos KernelTime(Nanos otherwise);
   // The thread's processor time is the simulator's until Resume.
   void Pause() { simulator_.host_time.Enter(); }

@@ -32,7 +32,7 @@ struct OpCost {
   unsigned kernels = 0;  // 0: it has not run yet
 };
 
-// What ops take, and the log. Never destroyed: threads outlive main.
+// The costs of ops, and the log. Never destroyed: threads outlive main.
 class Costs {
  public:
   static Costs& Get() {

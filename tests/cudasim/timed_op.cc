@@ -43,7 +43,7 @@ double Elements(const at::Tensor& tensor) {
   return static_cast<double>(tensor.numel());
 }
 
-// Of a product of the last two dimensions.
+// Operations of a product of the last two dimensions.
 double ProductFlops(const at::Tensor& left, const at::Tensor& right) {
   return 2 * Elements(left) * static_cast<double>(right.size(-1));
 }

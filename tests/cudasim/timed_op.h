@@ -1,5 +1,5 @@
-// How long an op of torch takes on a device: from a table, or by a roofline of
-// the device's rates for what is not in it.
+// The time of a torch op on a device: from a table, or by a roofline of the
+// device's rates for ops that are not in it.
 #ifndef EBBTIDE_TESTS_CUDASIM_TIMED_OP_H_
 #define EBBTIDE_TESTS_CUDASIM_TIMED_OP_H_
 
@@ -23,7 +23,7 @@ uint64_t OpHash(const c10::OperatorHandle& op, Values inputs);
 
 // A device's rates, per nanosecond.
 struct Roof {
-  double flops = 0;  // of bfloat16 products
+  double flops = 0;  // rate of bfloat16 products
   double bytes = 0;
 };
 

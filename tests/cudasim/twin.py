@@ -2,9 +2,9 @@
 
     twin.py PROGRAM [ARGUMENT...]        (with the variables of `environment`)
 
-Calls, copies and kernels take what tests/data/h100 measured, nothing is computed and
-no bytes move, so that jobs of full size need neither a device nor its memory. What the
-program reads of the device is zero, or true. Its clocks are the virtual one: time.time,
+Calls, copies and kernels take what tests/data/h100 measured, nothing is computed and no
+bytes move, so that jobs of full size need neither a device nor its memory. A program's
+reads of the device give zero, or true. Its clocks are the virtual one: time.time,
 time.perf_counter, time.monotonic, and std::chrono::steady_clock.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "tests" / "data" / "h100"
 TABLE = MEASURED / "op_times.tsv"
-# Of the device whose runs MEASURED has.
+# Data of the device whose runs MEASURED has.
 CAPACITY = "81081M"
 COMPUTE_CAPABILITY = "90"
 

@@ -65,7 +65,7 @@ void TryJoin(const CuptiRecords& records) {
 bool TryCuptiBuffer(absl::Span<const uint8_t> input) {
   if (input.empty()) return false;
   const bool is_new = input[0] % 2 != 0;
-  // Of exactly that size, so that a sanitizer sees its end; aligned.
+  // A copy of exactly that size, so that a sanitizer sees its end; aligned.
   std::vector<uint8_t> bytes(input.begin() + 1, input.end());
   bytes.shrink_to_fit();
   const CuptiLayout layout = is_new ? kCupti132 : kCupti130;

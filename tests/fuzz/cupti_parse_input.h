@@ -1,5 +1,5 @@
-// What the fuzzer of activity buffers does with one input; the default tests do
-// it with a few (tests/profiler/cupti_corpus_test.cc).
+// One run of the fuzzer of activity buffers with one input; the default tests
+// do it with a few (tests/profiler/cupti_corpus_test.cc).
 #ifndef EBBTIDE_TESTS_FUZZ_CUPTI_PARSE_INPUT_H_
 #define EBBTIDE_TESTS_FUZZ_CUPTI_PARSE_INPUT_H_
 

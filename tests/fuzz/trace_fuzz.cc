@@ -41,6 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ebbtide::Require(ebbtide::WriteChromeTrace(source, chrome, 64).ok() &&
                    ebbtide::IsJson(chrome.str()));
   std::ostringstream snapshot;
-  ebbtide::WriteSnapshot(source, snapshot).IgnoreError();  // of version 1
+  ebbtide::WriteSnapshot(source, snapshot).IgnoreError();  // fails for version
+                                                           // 1
   return 0;
 }

@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 BENCH = HERE.parent.parent / "bench" / "gpu"
 TINY = os.environ.get("EBBTIDE_GPU_TESTS_SIZE") == "tiny"
 
-Told = Mapping[str, Any]  # what a program printed
+Told = Mapping[str, Any]  # output of a program
 
 # From `python3` to the first line of a program, torch imported: 10 to 20 s there.
 START = 15.0
@@ -23,13 +23,13 @@ CONTEXT = 0.6  # GiB that a process takes of the device before it trains
 # Evicted on demand, planned, tried and followed.
 STEPS = 12 if TINY else 24
 SIZE_STEPS = 3
-# What products of cuBLAS need to repeat their bits.
+# Settings that products of cuBLAS need to repeat their bits.
 REPEATABLE = {
     "CUBLAS_WORKSPACE_CONFIG": os.environ.get("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 }
 EXPANDABLE = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
-# What may be done with the half of what autograd holds that a budget leaves out.
+# Treatments of the half of autograd's bytes that a budget leaves out.
 WAYS: dict[str, dict[str, str]] = {
     "recomputed": {"EBBTIDE_OFFLOAD_DIR": "none"},
     "offloaded": {"EBBTIDE_RECOMPUTE": "0"},
@@ -51,7 +51,7 @@ class Budget:
 
 
 def half(size: str) -> Budget:
-    """What is reserved at most, less half of what autograd holds."""
+    """The peak of reserved bytes, less half of the bytes that autograd holds."""
     return Budget(
         (size,),
         lambda told: reserved(told[0]) - told[0]["report"]["peak_activations"] // 2,
@@ -97,7 +97,7 @@ class Job:
         return 3 * self.total + 30
 
 
-# Of a case: seconds of an unmanaged run of all steps, of a managed one, and GiB.
+# By case: seconds of an unmanaged run of all steps, of a managed one, and GiB.
 CASES: dict[str, tuple[float, float, float]] = {
     "attention_flash": (10, 18, 2.4),
     "attention_efficient": (10, 18, 2.4),

@@ -1,4 +1,4 @@
-"""What the machine is, without torch, which takes seconds to import."""
+"""Facts about the machine, without torch, which takes seconds to import."""
 
 import ctypes
 import datetime
@@ -11,7 +11,7 @@ MARGIN = 3.0  # GiB of the device that are not planned with
 
 
 def answer(command: list[str]) -> str:
-    """What a program says, or nothing where there is none."""
+    """The output of a program, or nothing if there is none."""
     if shutil.which(command[0]) is None:
         return ""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -24,7 +24,7 @@ def asked(what: str) -> str:
 
 
 def gib() -> float:
-    """Of device memory that processes may be planned to take."""
+    """Device memory that processes may be planned to take."""
     total = asked("memory.total")
     return (float(total) / 1024 if total else 79.0) - MARGIN
 

@@ -1,4 +1,4 @@
-"""A small training on a CUDA device, told as JSON: its bits and its peaks.
+"""A small training on a CUDA device: prints its bits and its peaks as JSON.
 
     gpu_program.py CASE STEPS
 
@@ -130,7 +130,7 @@ def bits(tensors: Iterable[Tensor]) -> str:
 
 
 def peaks() -> dict[str, int]:
-    """Of the step since the last call, in bytes."""
+    """Peaks of the step since the last call, in bytes."""
     torch.cuda.synchronize()
     stats = torch.cuda.memory_stats()
     torch.cuda.reset_peak_memory_stats()

@@ -43,7 +43,7 @@ def read(path: Path) -> list[Record]:
 
 
 def cause(said: Sequence[str]) -> str:
-    """Of the lines of a program that died, the one that says why."""
+    """The line of a dead program's output that gives the cause."""
     errors = [
         line for line in said if re.match(r"[\w.]*(Error|Exception|Exit)\b", line)
     ]
@@ -52,7 +52,7 @@ def cause(said: Sequence[str]) -> str:
 
 
 def figures(printed: Sequence[str]) -> Any:
-    """What a program printed last; nothing where that is no JSON."""
+    """The last output of a program; nothing if that is no JSON."""
     try:
         return json.loads(printed[-1])
     except (IndexError, json.JSONDecodeError):
@@ -198,7 +198,8 @@ def off_plan(told: Mapping[str, Any]) -> float:
 
 
 def complaints(found: Summary) -> list[str]:
-    """What does not hold. Controls that differ are told of, and are none."""
+    """Rules that do not hold. Controls that differ are reported, and are no
+    complaints."""
     rows = found["rows"]
     return [
         *[text for name in rows for text in row_complaints(name, rows)],
@@ -253,7 +254,7 @@ def case_complaints(name: str, found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def work_complaints(place: str, way: str, this: Mapping[str, Any]) -> Iterator[str]:
-    """Of a way that did something else than it may, or kept to no plan."""
+    """Complaints of a way that did something else than it may, or kept to no plan."""
     if "recomputed" not in this:
         return
     recomputed, moved = this["recomputed"], this["moved"]

@@ -117,7 +117,7 @@ def main() -> int:
     args.results.parent.mkdir(parents=True, exist_ok=True)
     gpu_results.append(args.results, {"machine": gpu_machine.description(ROOT)})
     since = args.since if args.since is not None else time.time()
-    # What was measured by then is rendered.
+    # Measurements so far are rendered.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         with gpu_processes.Processes(args.results, since, limits) as world:

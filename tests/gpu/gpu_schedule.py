@@ -1,4 +1,4 @@
-"""Which process runs when: side by side within cores and device memory, or alone.
+"""The schedule of processes: side by side within cores and device memory, or alone.
 
 Those side by side run first, the longest first, a process that others wait for
 counting with the longest of them. Those that need the device alone load their modules
@@ -17,7 +17,7 @@ from gpu_jobs import Job
 
 # While one is timed, as many others as this may load.
 LOADING_BESIDE_ALONE = 2
-# Of the time, what is not filled with extra processes.
+# Share of the time that is not filled with extra processes.
 SPARED = 0.1
 
 
@@ -25,7 +25,7 @@ SPARED = 0.1
 class Limits:
     cores: int = 16
     gib: float = 76.0
-    seconds: float = 240.0  # of the clock, from its zero
+    seconds: float = 240.0  # seconds of the clock, from its zero
 
 
 @dataclasses.dataclass(frozen=True)

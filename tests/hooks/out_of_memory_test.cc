@@ -74,7 +74,7 @@ TEST(OutOfMemoryTest, TheFirstFolderThatTakesItHasIt) {
       absl::StrCat(folder, "/ebbtide-oom-", getpid(), ".txt");
   EXPECT_EQ(WriteOutOfMemory(Example(), {"/missing", folder, "/tmp"}), path);
   EXPECT_EQ(ReadAll(path), OutOfMemoryText(Example()));
-  // What is there is nobody's to overwrite.
+  // An existing file is not overwritten.
   EXPECT_EQ(WriteOutOfMemory(Example(), {folder, "/missing"}), "");
   EXPECT_EQ(WriteOutOfMemory(Example(), {"/dev/full", "/proc"}), "");
   std::filesystem::remove_all(folder);

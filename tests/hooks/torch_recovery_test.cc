@@ -51,7 +51,7 @@ class RecoveryTest : public testing::Test {
   RecoveryTest() { Device::Use(&CpuDevice::Global()); }
 };
 
-// While one thread looks for room, another one lets go of its tensors.
+// While one thread looks for room, another one releases its tensors.
 TEST_F(RecoveryTest, AnInputThatGoesOnceARecipeIsFoundIsThereForIt) {
   at::Tensor x = at::arange(int64_t{32} << 10).to(at::kFloat);
   const at::Tensor expected = x.clone();

@@ -1,4 +1,4 @@
-"""What a run says of itself when it is over, however it ends."""
+"""The closing lines of a run, however it ends."""
 
 import json
 import os

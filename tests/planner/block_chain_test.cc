@@ -178,8 +178,8 @@ Profile Forked(const std::vector<int>& times) {
   return n.Finish();
 }
 
-// What the chain says of time is what the graph says of it, whatever is kept,
-// and its bytes are no fewer.
+// The chain's times are those of the graph, whatever is kept, and its bytes are
+// no fewer.
 TEST(BlockChainTest, DraftsTakeTheTimeOfTheirPlans) {
   std::mt19937 rng(3);
   int plans = 0;

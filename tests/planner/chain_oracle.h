@@ -1,7 +1,7 @@
 // The least time of a chain within a budget, by Dijkstra's search over what is
 // on the device: each stage's output as x, as a saved set in one of its ways,
-// or not at all, and how far the gradient has come. Knows nothing of solvers;
-// for chains of up to some eight stages, ten without options.
+// or not at all, and how far the gradient has come. Independent of solvers; for
+// chains of up to some eight stages, ten without options.
 #ifndef EBBTIDE_TESTS_PLANNER_CHAIN_ORACLE_H_
 #define EBBTIDE_TESTS_PLANNER_CHAIN_ORACLE_H_
 
@@ -16,7 +16,7 @@
 namespace ebbtide {
 
 // Pinned: a saved set keeps the input of its stage alive, as autograd does;
-// unpinned: that input may be dropped and made again before the backward.
+// unpinned: that input may be dropped and recomputed before the backward.
 enum class Inputs { kUnpinned, kPinned };
 
 class ChainOracle {
@@ -55,7 +55,8 @@ class ChainOracle {
 
  private:
   struct State {
-    std::vector<int> form;  // of output i: 0 absent, 1 x[i], w + 2 saved set
+    std::vector<int> form;  // form of output i: 0 absent, 1 x[i], w + 2 saved
+                            // set
     int gradient;           // i: y[i] is there; L + 1: none yet
   };
 

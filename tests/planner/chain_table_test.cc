@@ -54,8 +54,8 @@ TEST(ChainTableTest, UnpinnedTakesNoLongerThanTheResearchFoundOnB) {
   }
 }
 
-// How far a solver is from the exhaustive search. The limits below are what a
-// study of the same chains printed, with two digits.
+// Distance of a solver from the exhaustive search. The limits below are from a
+// study of the same chains, with two digits.
 struct Gaps {
   int exact = 0;
   int infeasible = 0;
@@ -78,7 +78,7 @@ struct Gaps {
 
 struct Compared {
   std::map<std::string, Gaps> unpinned;  // against the unpinned search
-  Gaps pinned;                           // of rotor against the pinned one
+  Gaps pinned;                           // rotor against the pinned search
   Gaps floating;
 };
 
@@ -295,7 +295,7 @@ TEST(ChainTableTest, RoundingBothWaysEnclosesWhatIsExact) {
   EXPECT_GT(cost, 60);
 }
 
-// Of sizes without a common divisor.
+// A chain whose sizes have no common divisor.
 Chain UnevenChain(std::mt19937& rng, int stages) {
   Chain chain = SmallChain(rng, stages);
   for (auto* sizes : {&chain.x, &chain.xb, &chain.ft, &chain.bt}) {

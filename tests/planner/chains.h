@@ -16,14 +16,14 @@
 namespace ebbtide {
 
 struct KnownTime {
-  std::string name;  // of the chain
+  std::string name;  // name of the chain
   Chain chain;
   Bytes budget{};
   bool feasible = false;
   Time time = 0;
 };
 
-// What tests/data/chains.json says about `solver`.
+// The results in tests/data/chains.json for `solver`.
 inline std::vector<KnownTime> KnownTimes(const std::string& solver) {
   std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/chains.json");
   const auto json = nlohmann::json::parse(file);

@@ -98,7 +98,8 @@ TEST(ExpectedTimeTest, UnknownWithoutExperience) {
 }
 
 TEST(ExpectedTimeTest, IsCorrectedByTheMiddleOfTheNearestPredictions) {
-  // Twice as slow near 10, but one of them is an exception; far away as told.
+  // Twice as slow near 10, but one of them is an exception; far away as
+  // predicted.
   EXPECT_EQ(ExpectedTime(10, {{9, 18},
                               {10, 20},
                               {11, 22},

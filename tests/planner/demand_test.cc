@@ -179,7 +179,7 @@ Profile Chain(int n) {
   return p;
 }
 
-// How often the op that ran again most often did so.
+// The number of recomputations of the op that was recomputed most often.
 int MostReruns(const Plan& plan) {
   std::map<int, int> reruns;
   int most = 0;
@@ -189,8 +189,8 @@ int MostReruns(const Plan& plan) {
   return most;
 }
 
-// With 2 sqrt(n) values a chain can be gone back through with one rerun of each
-// op; DTR's authors prove a constant for theirs.
+// With 2 sqrt(n) values a chain can be gone back through with one recomputation
+// of each op; DTR's authors prove a constant for theirs.
 TEST(DemandTest, AChainInRootSpaceDoesNotThrash) {
   for (int n : {16, 64, 256, 1024}) {
     const int room = 2 * static_cast<int>(std::sqrt(n)) + 2;

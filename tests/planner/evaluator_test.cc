@@ -12,7 +12,7 @@ namespace {
 constexpr Bytes kPlenty{1 << 20};
 
 // A random plan: every bit a coin of the given weight, pinned rows kept, a few
-// values rebuilt early.
+// values recomputed early.
 Draft RandomDraft(const Graph& graph, uint32_t seed) {
   std::mt19937 rng(seed);
   const uint32_t weight = rng() % 5;

@@ -1,6 +1,6 @@
 // The least time of a profile within a budget without offload, by Dijkstra's
 // search over what is on the device: every order of frees, recomputes and
-// stages. Knows nothing of solvers; for profiles of up to some twelve values
+// stages. Independent of solvers; for profiles of up to some twelve values
 // whose saved values are all retainable.
 #ifndef EBBTIDE_TESTS_PLANNER_GRAPH_ORACLE_H_
 #define EBBTIDE_TESTS_PLANNER_GRAPH_ORACLE_H_

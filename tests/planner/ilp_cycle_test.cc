@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-// Of HiGHS's optimum.
+// Relative accuracy of HiGHS's optimum.
 constexpr double kDigits = 1e-7;
 
 Time OpTime(const Cycle& cycle) {

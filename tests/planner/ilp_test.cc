@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using Do = Action::Do;
 
-// What the program alone says of a profile; plans are checked on the way.
+// The program's own answer for a profile; plans are checked on the way.
 struct Answer {
   bool found = false;
   Time time = 0;
@@ -265,7 +265,7 @@ TEST(CheckmateTest, DoesNothingThatIsForbidden) {
     }
     options.allow_recompute = false;
     const auto none = SolveCheckmate(p, options);
-    if (!none.ok()) continue;  // a need can only be rebuilt
+    if (!none.ok()) continue;  // a need can only be recomputed
     EXPECT_FALSE(Contains(*none, Do::kRecompute));
   }
   EXPECT_GT(moves, 0);
@@ -277,8 +277,8 @@ Profile WithLanes(Profile p, double d2h, double h2d) {
   return p;
 }
 
-// Of larger graphs there is no exhaustive search with copies: plans of the
-// annealed search are what the program's bound must not pass.
+// For larger graphs there is no exhaustive search with copies: plans of the
+// annealed search are the limit of the program's bound.
 TEST(CheckmateTest, MovesAsWellAsTheSearchAndItsBoundHolds) {
   int solved = 0;
   int moves = 0;
@@ -351,7 +351,7 @@ TEST(CheckmateTest, EndsInTimeWithAPlanAndABound) {
   EXPECT_LT(plan->plan_seconds, 6);
 }
 
-// What the graph planner leaves open, 33 forward ops.
+// A case that the graph planner leaves open, 33 forward ops.
 TEST(CheckmateTest, ProvesThePlanOfATransformerLayer) {
   const Profile p = Gpt(1, 8, 512, 1024, 16, 8000);
   PlanOptions options = Within(KeepPeak(p) * 3 / 5);

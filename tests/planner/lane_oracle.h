@@ -1,6 +1,6 @@
 // The least time of a profile within a budget with offload, by Dijkstra's
 // search over every order of actions: frees, copies both ways, recomputes.
-// Knows nothing of solvers; for profiles of some five values whose saved values
+// Independent of solvers; for profiles of some five values whose saved values
 // are all retainable and whose host tier has no limit.
 #ifndef EBBTIDE_TESTS_PLANNER_LANE_ORACLE_H_
 #define EBBTIDE_TESTS_PLANNER_LANE_ORACLE_H_
@@ -56,10 +56,10 @@ class LaneOracle {
   struct State {
     int next = 0;       // instant to come
     bool back = false;  // the backward pass has begun
-    std::string where;  // of values
+    std::string where;  // by value
     Time clock = 0, d2h = 0, h2d = 0;
-    std::vector<Time> ready;  // of values: end of the last copy
-    std::vector<Time> gone;   // of values: until then an offload holds bytes
+    std::vector<Time> ready;  // by value: end of the last copy
+    std::vector<Time> gone;   // by value: until then an offload holds bytes
   };
   struct Entry {
     State state;
@@ -114,7 +114,7 @@ class LaneOracle {
   }
 
   void Reach(State s) {
-    // What is over is over.
+    // Copies of the past are over.
     s.d2h = std::max(s.d2h, s.clock);
     s.h2d = std::max(s.h2d, s.clock);
     for (Time& time : s.ready) time = std::max(time, s.clock);

@@ -1,8 +1,8 @@
 // The least time of a chain whose values may move to the host, by best-first
 // search over every instant at which something starts or ends: where each
 // stage's output is and in which form, how far the gradient has come, and what
-// is left of the forward or backward op and of the copy on each lane. Knows
-// nothing of solvers; for chains of up to six stages without options, with
+// is left of the forward or backward op and of the copy on each lane.
+// Independent of solvers; for chains of up to six stages without options, with
 // small whole times and one slot per unit of time on both lanes.
 #ifndef EBBTIDE_TESTS_PLANNER_MOVING_ORACLE_H_
 #define EBBTIDE_TESTS_PLANNER_MOVING_ORACLE_H_
@@ -70,7 +70,7 @@ class MovingOracle {
   static constexpr int kNone = kMost + 1;  // no gradient yet
 
   struct State {
-    std::array<uint8_t, kMost + 1> place{};  // of output i; 0: x[0]
+    std::array<uint8_t, kMost + 1> place{};  // place of output i; 0: x[0]
     int gradient = kNone;
     int op = kIdle;  // 1 + 3 i + {0: forward, 1: saving, 2: backward or loss}
     int op_left = 0;

@@ -189,7 +189,7 @@ TEST(PlaceTest, SmallProblemsAreSolvedExactly) {
   }
 }
 
-// Of fixed offsets: those of some placement, so that there is one.
+// Fixed offsets are those of some placement, so that there is one.
 TEST(PlaceTest, FixedOffsetsOfThePlacementAreKeptAndCostNothing) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     PlaceProblem problem = RandomPlaceProblem(

@@ -53,8 +53,8 @@ inline const std::vector<Action> kKeep = {
     {Action::Do::kFree, 1},    {Action::Do::kBackward, 2},
     {Action::Do::kFree, 0}};
 
-// that drop b and rebuild it: b is dropped after the forward pass and made
-// again before its stage.
+// that drop b and recompute it: b is dropped after the forward pass and
+// recomputed before its stage.
 inline const std::vector<Action> kRebuild = {
     {Action::Do::kForward, 0},   {Action::Do::kForward, 1},
     {Action::Do::kForward, 2},   {Action::Do::kFree, 1},
@@ -73,9 +73,9 @@ inline const std::vector<Action> kMove = {
     {Action::Do::kFree, 1},     {Action::Do::kBackward, 2},
     {Action::Do::kFree, 0}};
 
-// A random valid profile whose every need can be kept or rebuilt. Some values
-// are unsaved, some ops have two outputs or are not replayable, some values are
-// held by the script into the backward pass.
+// A random valid profile whose every need can be kept or recomputed. Some
+// values are unsaved, some ops have two outputs or are not replayable, some
+// values are held by the script into the backward pass.
 inline Profile RandomProfile(uint32_t seed, int ops, bool lanes = false) {
   std::mt19937 rng(seed);
   const auto pick = [&](int low, int high) {

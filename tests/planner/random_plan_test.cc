@@ -20,7 +20,7 @@ PlanOptions Random(uint64_t seed) {
   return {.budget = Bytes{1}, .solver = "random", .seed = seed};
 }
 
-// What a plan does that the plans of solvers never do.
+// Actions of a plan that the plans of solvers never have.
 struct Habits {
   int freed_later = 0;     // than at the release, in forward
   int offloaded_late = 0;  // in the backward pass
@@ -74,7 +74,7 @@ TEST(RandomPlanTest, EveryPlanIsAcceptedAndSimulatorAndValidatorAgree) {
     if (seed % 5 == 0) p.host = Bytes{seed % 16};
     if (seed % 7 == 0) p.values[seed % p.values.size()].retainable = false;
     const auto plan = MakePlan(p, Random(seed));
-    // Something is needed that can be neither kept nor rebuilt.
+    // A need can be neither kept nor recomputed.
     if (!CompileGraph(p, true).ok()) continue;
     ASSERT_EQ(plan.status(), absl::OkStatus()) << seed;
     ++plans;

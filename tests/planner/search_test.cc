@@ -33,8 +33,8 @@ void Reoptimise(int64_t evaluations, Search* search) {
   });
 }
 
-// What the search believes of its best plan, whose moves were mostly turned
-// down half evaluated, is what an evaluation from nothing says.
+// The search's values for its best plan, whose moves were mostly rejected half
+// evaluated, are those of an evaluation from nothing.
 TEST(SearchTest, KnowsItsBestPlan) {
   int found = 0;
   const auto make = [](uint32_t seed) {

@@ -101,8 +101,8 @@ TEST(SequenceBoundTest, LiesBetweenOneInstantAndTheExhaustiveSearch) {
   EXPECT_GT(tally.share, tally.one_share);
 }
 
-// Values held by the script, unsaved ones, ops with two outputs or that may
-// not run again.
+// Values held by the script, unsaved ones, ops with two outputs or that may not
+// be recomputed.
 TEST(SequenceBoundTest, HoldsForAllThatAProfileCanSay) {
   Tally tally;
   for (uint32_t seed = 0; seed < 400; ++seed) {
@@ -158,8 +158,8 @@ TEST(SequenceBoundTest, HoldsForAllThatTheLanesCanMove) {
   EXPECT_GT(moved, Often(8, 60));
 }
 
-// Of larger graphs there is no exhaustive search with copies: plans of the
-// annealed search are what the bound must not pass.
+// For larger graphs there is no exhaustive search with copies: plans of the
+// annealed search are the limit of the bound.
 TEST(SequenceBoundTest, NoPlanThatMovesValuesIsFaster) {
   Tally tally;
   for (uint32_t seed = 0; seed < 300; ++seed) {
@@ -237,7 +237,7 @@ TEST(SequenceBoundTest, NoRerunGoesAboveTheOptimum) {
   EXPECT_GT(dear, 250);
 }
 
-// The loss fills the memory, so that all layers are rebuilt in one go before
+// The loss fills the memory, so that all layers are recomputed in one go before
 // the stage of the head: the dropout of the last one binds. The published
 // bound, of stages alone, is 39.65 %.
 TEST(SequenceBoundTest, ARerunBindsWhereTheLossFillsTheMemory) {
@@ -287,9 +287,9 @@ TEST(SequenceBoundTest, ReachesThePublishedBounds) {
   }
 }
 
-// What was released early and is not moved leaves the lane idle: with the lane
-// time of each value the bound passes what all values together allow, 2.29 %.
-// The plan takes 2.557 %.
+// A value that was released early and is not offloaded leaves the lane idle:
+// with the lane time of each value the bound passes the limit of all values
+// together, 2.29 %. The plan takes 2.557 %.
 TEST(SequenceBoundTest, CountsTheLaneTimeOfEachValue) {
   Profile p = ResearchGraph("unet", 4);
   p.d2h = p.h2d = 39.867;  // 0.3 of what is saved in a forward pass

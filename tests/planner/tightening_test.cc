@@ -17,8 +17,8 @@ Draft Keeping(const Graph& graph, int values) {
   return draft;
 }
 
-// A solver that takes values for half or for twice of what they are, and so
-// asks for too little or too much until it is told other limits.
+// A solver that takes values for half or for twice of their size, and so asks
+// for too little or too much until it gets other limits.
 TEST(TighteningTest, FindsTheLimitAtWhichTheBytesFit) {
   NetworkBuilder n;
   int x = n.Add("first", 10, 100, {}, {}, true);

@@ -34,7 +34,7 @@ TEST(PoolTimesTest, IdenticalLayersHaveTheSameTimes) {
     EXPECT_EQ(ops[i].spread.median, 12) << i;
     EXPECT_EQ(ops[i].spread.quartiles, 1) << i;
   }
-  EXPECT_EQ(ops[0].spread.most, 30);  // what happened, happened
+  EXPECT_EQ(ops[0].spread.most, 30);  // an observed time stays
   EXPECT_EQ(ops[3].time, 99);
 }
 

@@ -12,7 +12,7 @@ namespace ebbtide {
 
 struct WeightKinds {
   bool shared = false;       // some are read by two stages
-  bool host_update = false;  // of some
+  bool host_update = false;  // some weights have one
 };
 
 // A weight for each stage, with a gradient and for half of them a state, and

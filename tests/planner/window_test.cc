@@ -28,7 +28,7 @@ Draft SomePlan(const Graph& graph, uint32_t seed) {
   return draft;
 }
 
-// Of different values, or of one value one after the other.
+// Decisions about different values, or about one value one after the other.
 std::vector<Decision> RandomDecisions(const Graph& graph, uint32_t seed) {
   std::mt19937 rng(seed);
   const auto below = [&](int n) { return static_cast<int>(rng() % n); };

@@ -20,7 +20,7 @@ TEST(ClockMatch, AMomentLiesBetweenItsBounds) {
   EXPECT_EQ(match.HostTime(40, 1000, 1200), 1075);
 }
 
-// As far as the nearest bounds so far say, which a scan of all of them knows.
+// By the nearest bounds so far, which a scan of all of them finds.
 TEST(ClockMatch, NothingThatWasKnownIsForgotten) {
   std::mt19937 random(1);
   std::uniform_int_distribution<int64_t> any(-1'000'000'000'000,

@@ -1,5 +1,5 @@
-// Replays what the fuzzer of activity buffers has found worth keeping, and the
-// same inputs with random bytes changed, cut and put together.
+// Runs the inputs that the fuzzer of activity buffers has found worth keeping,
+// and the same inputs with random bytes changed, cut and put together.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -23,7 +23,7 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-// What one piece of work is, and under which id it is started; 0: under none.
+// One piece of work, and the id under which it is started; 0: under none.
 struct Piece {
   cudasim::CuptiRecord record;
   uint64_t nanos;
@@ -222,7 +222,8 @@ absl::StatusOr<WorkProfile> Profile(const std::vector<Program>& programs,
 bool TrySeed(uint64_t seed) {
   Random random(seed);
   cuptisim_reset();
-  // What an earlier seed's CUPTI has kept comes back in the midst of this one.
+  // Buffers that an earlier seed's CUPTI has kept come back in the midst of
+  // this one.
   cuptisim_release();
   const Disorder disorder = SetDisorder(&random);
   const CuptiWindowOptions options = OptionsFor(disorder, &random);

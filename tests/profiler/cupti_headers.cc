@@ -1,4 +1,4 @@
-// What we say about CUPTI's binary interface, against CUPTI's own headers:
+// Checks our facts about CUPTI's binary interface against CUPTI's own headers:
 // those that are installed, and those of other versions whose folder is known.
 // All is decided when this is compiled; the test says which version it was.
 #include <cuda.h>

@@ -71,7 +71,7 @@ TEST(RunFactsTest, WhatTheTraceSays) {
   EXPECT_EQ(run.steps, 3);
   EXPECT_EQ(run.step_time, 11);
   EXPECT_EQ(run.budget, Bytes{13});
-  // What a budget bounds was more than what was alive at any sample.
+  // The bytes that a budget bounds were more than the live ones at any sample.
   EXPECT_EQ(run.peak, Bytes{14});
   EXPECT_EQ(run.peak_step, 1);
   EXPECT_EQ(run.live, Live(2, 11));

@@ -13,7 +13,8 @@ TEST(OptimizerBlocksTest, StateIsWhatOutlivesAStepAndIsAsLargeAsAParameter) {
   blocks.Add({0, &memory[0]}, Bytes{100});
   EXPECT_TRUE(blocks.BeginStep().empty());
   blocks.Add({1, &memory[1]}, Bytes{100});  // state
-  blocks.Add({2, &memory[2]}, Bytes{100});  // of the optimizer for a while
+  blocks.Add({2, &memory[2]}, Bytes{100});  // optimizer memory that lives for a
+                                            // while
   blocks.Add({3, &memory[3]}, Bytes{77});   // a batch that the script keeps
   blocks.Remove(2);
   EXPECT_TRUE(blocks.BeginStep().empty());

@@ -119,7 +119,7 @@ TEST(TimelineTest, RowsAddUpToTheTotalAndOrderByWhatWasEvicted) {
   EXPECT_EQ(timeline.total.nanos[static_cast<int>(SpanKind::kForward)], 20);
 }
 
-// A saved tensor that a plan drops and makes again, and a parameter.
+// A saved tensor that a plan drops and recomputes, and a parameter.
 Trace TraceOfBlocks() {
   using What = BlockEvent::What;
   Trace trace;
@@ -163,7 +163,7 @@ TEST(TimelineTest, ABlockTellsOfItsCausesAndItsValueOfItsFate) {
   EXPECT_TRUE(saved.planned);
   EXPECT_EQ(saved.returned, 6);
   EXPECT_EQ(again.value, 1);
-  // Working memory is told apart from what else is other.
+  // Working memory is distinct from other bytes.
   EXPECT_EQ(timeline.curve[2].live[kWorkspace], Bytes{50});
   EXPECT_EQ(timeline.curve[2].live[0], Bytes{1});
 }

@@ -64,7 +64,7 @@ class RandomBlocks {
     for (const Block& block : alive_) sum += block.bytes;
     return sum;
   }
-  // What has no number is part of the rest.
+  // A block without a number is part of the rest.
   BytesByKind ByKind() const {
     BytesByKind live{};
     live[0] = rest_;
@@ -142,7 +142,7 @@ TEST(TraceBlocksTest, KindsAddUpBehindStepsThatWereLeftOut) {
   for (const CurveSample& sample : trace.curve) {
     for (const Bytes each : sample.live) ASSERT_GE(each, Bytes{0});
     const auto known = blocks.live_at.find(sample.time);
-    // What is told behind a gap has the time of the step that begins there.
+    // Records behind a gap have the time of the step that begins there.
     if (known == blocks.live_at.end()) continue;
     ASSERT_EQ(sample.live, known->second) << sample.time;
     ++exact;

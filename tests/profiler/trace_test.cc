@@ -229,7 +229,7 @@ TEST(TraceTest, OtherFilesAreRefusedByName) {
               HasSubstr("trace version 4; this program reads versions 1 to 3"));
 }
 
-// What the program wrote before it knew of blocks.
+// A file that the program wrote before it recorded blocks.
 TEST(TraceTest, AFileOfVersion1IsRead) {
   const auto trace = ReadTrace(EBBTIDE_TEST_DATA "/trace_v1.ebbtide");
   ASSERT_TRUE(trace.ok()) << trace.status();

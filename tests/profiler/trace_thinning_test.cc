@@ -1,4 +1,4 @@
-// Which steps a trace keeps where there is no room for all of them.
+// The steps that a trace keeps if there is no room for all of them.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -26,8 +26,8 @@ std::string NewPath() {
          std::to_string(++made) + ".ebbtide";
 }
 
-// What one step does. Its spans are told when the next one has begun, as those
-// of a device are, but for the last.
+// The records of one step. Its spans are added when the next one has begun, as
+// those of a device are, but for the last.
 struct Steps {
   int64_t count = 0;
   int spans = 20;

@@ -164,7 +164,8 @@ def ends(process: Zygote, job: str, *, deep: bool = False, exact: bool = False) 
 
 
 def complaints(run: Run, done: Outcome, expected: Sequence[str] = ()) -> Iterator[str]:
-    """What must never be. `expected`: what it prints unmanaged, if that is known."""
+    """Violations of what must always hold. `expected`: what it prints unmanaged, if
+    that is known."""
     steps = reserved(done)
     if done.exit != 0:
         lines = done.errors.splitlines()
@@ -182,15 +183,15 @@ def complaints(run: Run, done: Outcome, expected: Sequence[str] = ()) -> Iterato
 
 @dataclasses.dataclass
 class Use:
-    """What the last plan that was followed makes of its budget."""
+    """Use of the budget by the last plan that was followed."""
 
-    state: str  # of the arena
+    state: str  # state of the arena
     reason: str  # for `state`, where planned addresses are not in use
     plans: int  # that were followed
     share: float  # planned peak and what lies beside, of what there is to use
     waste: int  # reserved less alive at the peak
-    allowed: int  # of that
-    points: float  # of an unmanaged step, that `ebbtide plan` is faster
+    allowed: int  # part of it that is allowed
+    points: float  # share of an unmanaged step by which `ebbtide plan` is faster
 
     def __str__(self) -> str:
         return (

@@ -8,12 +8,12 @@ from typing import Any
 
 
 def nanos(microseconds: float) -> int:
-    """What the decimals in the file say, without a rounding in between."""
+    """The value of the decimals in the file, without a rounding in between."""
     return int(Fraction(repr(microseconds)) * 1000)
 
 
 class ChromeTrace:
-    """What Perfetto's importer of JSON insists on, written from its documentation.
+    """The requirements of Perfetto's importer of JSON, written from its documentation.
 
     Its own trace processor is a program that the PyPI package fetches when it is
     first used; where nothing can be fetched this takes its place.

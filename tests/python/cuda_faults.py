@@ -25,7 +25,7 @@ MANAGED = {
     "EBBTIDE_HOST_BUDGET": "8MiB",
 }
 SAME = ("completes",)
-# Of the last graph of the process, as in cuda_seeds.py.
+# Size of the last graph of the process, as in cuda_seeds.py.
 TINY = 3 * 512
 
 
@@ -54,7 +54,7 @@ class Fault:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What came of a fault."""
+    """The outcome of a fault."""
 
     site: str  # FUNCTION LIBRARY+OFFSET; "": that call was never made
     ours: bool  # ebbtide made it

@@ -22,7 +22,7 @@ from same import Outcome, Zygote  # noqa: E402
 
 SCHEDULES = ("eager", "ontime", "late", "race", "random")
 HOST_BUDGET = 8 << 20
-SEGMENT = 2 << 20  # what PyTorch's allocator reserves at a time, of such sizes
+SEGMENT = 2 << 20  # segment size of PyTorch's allocator for such sizes
 # Blocks come in another order than unmanaged, and leave other gaps.
 FRAGMENTS = 2 * SEGMENT
 # A weight, a bias and an input: the last graph of the process.
@@ -66,7 +66,7 @@ def zygote(program: str = "cuda_random") -> Zygote:
 
 @dataclasses.dataclass
 class Setting:
-    """What a seed has drawn."""
+    """The draws of a seed."""
 
     kind: str
     share: float

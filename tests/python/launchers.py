@@ -87,7 +87,7 @@ client.km.shutdown_wait_time = 60  # then it is killed
 client.execute()
 print(*(out["text"] for out in book.cells[0].outputs if out["name"] == "stdout"))
 """)
-    # ipykernel has standard error go to the notebook, and lets go of it early.
+    # ipykernel has standard error go to the notebook, and releases it early.
     return Start([PYTHON, str(driver)], exit=0, says=False)
 
 

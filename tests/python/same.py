@@ -19,7 +19,7 @@ FORCED = {"EBBTIDE_BUDGET": "64KiB", "EBBTIDE_LOG": "line"}
 RECOMPUTE = FORCED | {"EBBTIDE_OFFLOAD_DIR": "none"}
 SPILL = harness.ROOT / "build"  # on disk, where /tmp need not be
 SPILLING = FORCED | {"EBBTIDE_OFFLOAD_DIR": str(SPILL)}
-# What Triton's nanobind says at the end of a process; its last line has no end.
+# The message of Triton's nanobind at the end of a process; its last line has no end.
 LEAKS = re.compile(r"(?s)nanobind: leaked \d.*?See https://nanobind\S+?\.html")
 
 
@@ -56,7 +56,7 @@ class Outcome:
 
     @property
     def lines(self) -> list[str]:
-        """What was said by ebbtide, the closing line included."""
+        """The lines printed by ebbtide, the closing line included."""
         lines = self.errors.splitlines()
         return [line for line in lines if line.startswith("ebbtide:")]
 
@@ -202,7 +202,7 @@ class Zygote:
         return done
 
     def spilled(self, case: str, *, threads: int = 1) -> Outcome:
-        """The case with everything dropped or spilled, whichever is cheaper."""
+        """The case with everything dropped or offloaded, whichever is cheaper."""
         done = self.same(case, SPILLING, threads=threads)
         assert done.replayed + done.spilled > 0, f"{case}: nothing was evicted"
         return done

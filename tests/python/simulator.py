@@ -1,4 +1,4 @@
-"""Where the simulated CUDA device (tests/cudasim) lies, and how programs get it."""
+"""Paths of the simulated CUDA device (tests/cudasim), and its use by programs."""
 
 import json
 import re
@@ -20,7 +20,7 @@ SMALL_WORKSPACES = {
     "CUBLAS_WORKSPACE_CONFIG": ":16:8",
     "CUBLASLT_WORKSPACE_SIZE": "64",
 }
-# Of a process that uses it in small programs.
+# Environment of a process that uses it in small programs.
 ENVIRONMENT = {"LD_PRELOAD": PRELOAD, "PYTHONPATH": str(FACE), **SMALL_WORKSPACES}
 
 
@@ -30,7 +30,7 @@ def check_built(names: Iterable[str] = SONAMES) -> None:
 
 
 def trained(output: str) -> tuple[list[str], Any]:
-    """What a job printed, but times, and the JSON that its program added."""
+    """A job's output but for times, and the JSON that its program added."""
     *printed, added = output.splitlines()
     result = [re.sub(" seconds .*", "", line) for line in printed]
     kept = [line for line in result if not line.startswith("median")]

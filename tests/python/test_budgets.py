@@ -77,8 +77,8 @@ def test_what_a_rebuild_has_made_and_still_needs_can_be_spilled(
     zygote: Zygote,
 ) -> None:
     done = zygote.spilled("budgets.ladder")
-    # In each of four steps what is made beside the values that wait, 1 MiB each;
-    # it is not worth spilling itself.
+    # Values made beside the waiting ones in each of four steps, 1 MiB each; it is not
+    # worth offloading itself.
     assert done.replayed > 0
     assert done.spilled >= 16 * MIB
 
@@ -135,7 +135,7 @@ def test_the_trace_shows_copies_and_waits_apart(zygote: Zygote, tmp_path: Path) 
     spans = [e for e in json.loads(out.read_text())["traceEvents"] if e["ph"] == "X"]
     kinds = [span.get("cat") for span in spans]
     assert kinds.count("offload") > 0
-    # What is brought back was waited for, at least in the first stage.
+    # Restores were waited for, at least in the first stage.
     assert kinds.count("restore") >= kinds.count("stall") > 0
 
 

@@ -20,8 +20,8 @@ from run import run
 TABLE = json.loads((harness.ROOT / "tests/data/chains.json").read_text())
 SOLVERS = ("rotor", "floating", "unpinned", "unpinned-floating")
 
-# What the two programs that may drop a saved stage's input take for chain B at
-# most, by budget.
+# Most time of the two programs that may drop a saved stage's input, for chain B, by
+# budget.
 MOST = {
     "unpinned": {16: 175, 20: 106, 26: 91},
     "unpinned-floating": {16: 166, 20: 106, 26: 91},

@@ -133,8 +133,8 @@ def test_the_partitioner_is_handed_what_the_budget_leaves(
     # The backward part is one op that reads all of it: no eviction could do this.
     assert int(job.tight[:-1]) < without["peak"]
     if backend == "inductor":
-        # A graph does not tell what inductor's kernels hold between them. Where that is
-        # more than the share leaves, the run says so.
+        # A graph does not show the memory of inductor's kernels between them. Where
+        # that is more than the share leaves, the run says so.
         assert managed["peak"] <= 1.01 * int(job.tight[:-1])
         is_over = managed["peak"] > int(job.tight[:-1])
         assert ("is below the floor" in our_lines(done.stderr)[-1]) == is_over
@@ -251,9 +251,9 @@ def test_the_share_leaves_room_for_what_is_to_come() -> None:
     graph = Graph(40, 20, 30, made=2)
     graph.nodes[2].target.tags = ("seeded",)
     torch.choose_saved_values_set(graph, graph, 1)
-    # Of 277, 60 are results and gradients, 80 twice the largest, 17 the state of the
-    # optimizers: 120 are left of the 400 that go beyond the inputs. With 0.3 of them
-    # 21 more are saved.
+    # 60 of the 277 are results and gradients, 80 twice the largest, 17 the state of the
+    # optimizers: 120 are left of the 400 that go beyond the inputs. With 0.3 of them 21
+    # more are saved.
     assert asked == [1, 0.3, 0.24, 0.24]
     assert torch.config.activation_memory_budget == 0.24
     assert graph.nodes[2].meta == {"recompute": "saved"}
@@ -287,7 +287,7 @@ def test_a_failing_partitioner_is_native_again() -> None:
     torch.choose_saved_values_set(graph, graph, 1)
     assert asked == [1, 0.01, 1, 1]
     assert torch.config.activation_memory_budget == 1
-    # What was cut with a share may still be on its way there.
+    # Graphs cut with a share may still be on their way there.
     assert not torch.config.enable_autograd_cache
 
 

@@ -1,4 +1,4 @@
-"""What the report says of saved bytes, and `./dev bench coverage`."""
+"""The report on saved bytes, and `./dev bench coverage`."""
 
 import dataclasses
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 import coverage_bench
 from same import RECOMPUTE, SPILLING, Zygote
 
-STORAGE = 128 * 256 * 4  # of the programs
+STORAGE = 128 * 256 * 4  # storage size in the programs
 GOOD = coverage_bench.Row(
     "net",
     saved=1000,
@@ -54,7 +54,7 @@ def test_every_saved_byte_has_a_tier_and_a_reason(zygote: Zygote) -> None:
         ("kept", "exp", "too small to be managed"): 128 * 4,
         ("outside", "no op of the pair", "can be offloaded"): STORAGE,
     }
-    assert saved["recomputable"] == 3 * STORAGE  # of tanh, and the complex one
+    assert saved["recomputable"] == 3 * STORAGE  # tanh's, and the complex one
     assert saved["offload_only"] == 2 * STORAGE
     assert saved["kept"] == STORAGE + 128 * 4
     assert saved["bytes"] == 6 * STORAGE + 128 * 4

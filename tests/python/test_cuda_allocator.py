@@ -64,7 +64,7 @@ def budgeted(zygote: Zygote, case: str, budget: str, **more: str) -> Outcome:
 
 
 # Answers with segments, addresses or settings of them: below a budget tensors lie in
-# the arena's pages. What is allocated, active and requested stays the same.
+# the arena's pages. Allocated, active and requested bytes stay the same.
 PLACES = {
     *("values_of_the_statistics", "nested_statistics", "allocated_and_reserved"),
     *("peaks_begin_anew", "accumulated_counts_begin_anew", "old_names", "summary"),
@@ -363,7 +363,7 @@ def answers(zygote: Zygote, module: str) -> dict[str, Any]:
 
 
 def test_the_checks_see_what_they_ask_for(device: Zygote) -> None:
-    """What is the same in both runs is not merely nothing."""
+    """Answers that are the same in both runs are not merely empty."""
     statistics = answers(device, "cuda_statistics")
     assert len(statistics["keys_of_the_statistics"]) > 60
     assert statistics["backend"] == "native"

@@ -26,8 +26,8 @@ STEADY_STEPS = 40
 EXACT_JOBS = JOBS[3:]
 EXACT_STEPS = 6
 
-# Of the jobs as ./dev test has them, by `budget_matrix.ends`; ./dev long, whose models
-# are deeper, finds its own.
+# Ends of the jobs as ./dev test has them, by `budget_matrix.ends`; ./dev long, whose
+# models are deeper, finds its own.
 ENDS = {
     "lm": Ends(825182720, 825182720, 1302331392, 1317011456),
     "llama": Ends(889529344, 889267200, 1619001344, 1677721600),

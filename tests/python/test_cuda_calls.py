@@ -28,7 +28,7 @@ DEEP_RECOMPUTED = DEEP | {
 @dataclasses.dataclass
 class Told:
     copied: int  # bytes, by the first step
-    # Of the last step of each state, by function and library.
+    # Calls of the last step of each state, by function and library.
     calls: dict[str, Counter[str]]
 
 
@@ -84,7 +84,7 @@ def ours(calls: Counter[str]) -> dict[str, int]:
 def check_few(active: Counter[str], plain: Counter[str]) -> None:
     """At most 1.25 times the unmanaged calls, beside those of recomputed ops.
 
-    A random op that runs again asks whether its stream is being captured.
+    A recomputed random op asks whether its stream is being captured.
     """
 
     def kernels(calls: Counter[str]) -> int:

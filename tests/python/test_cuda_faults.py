@@ -17,10 +17,10 @@ ERRORS = (2, 304)  # no memory, and one of the operating system
 SAMPLE = 10  # calls of each step and error
 PARTS = 50 if LONG else 1  # every call is too much for one test
 
-PRODUCTS = ("cublasSgemm_v2", "cublasGemmEx")  # of torch 2.11 and 2.15
+PRODUCTS = ("cublasSgemm_v2", "cublasGemmEx")  # names in torch 2.11 and 2.15
 OUR_COPY = "cudaMemcpyAsync libebbtide"
 
-# What PyTorch says of a call that it makes in tight memory alone.
+# PyTorch's errors from a call that it makes in tight memory alone.
 TOLD = ("AcceleratorError", "OutOfMemoryError")
 
 
@@ -33,7 +33,7 @@ def both() -> Iterator[tuple[Faults, dict[int, Faults]]]:
 
 
 def alike(plain: Faults, fault: Fault, site: str) -> set[tuple[str, ...]]:
-    """What the same fault does, without us, to calls from there."""
+    """Results of the same fault, without ebbtide, for calls from there."""
     calls = [k for k, other in enumerate(plain.calls(fault.step)) if other == site]
     faults = (
         Fault(fault.step, calls[i], fault.error, fault.breaks)
@@ -102,9 +102,9 @@ def test_a_fault_that_breaks_the_device(
 ) -> None:
     """The step ends as PyTorch ends it, whoever has made the call.
 
-    Where that was us, PyTorch's next call says it: cuBLAS by a RuntimeError. Of the
-    last copy of a first step, whose bytes are compared on the host, no call comes
-    next, and it raised an error of ours.
+    Where that was us, PyTorch's next call says it: cuBLAS by a RuntimeError. After the
+    last copy of a first step, whose bytes are compared on the host, no call follows,
+    and it raised an error of ours.
     """
     plain, managed = both[0], both[1][step]
     calls = managed.calls(step)

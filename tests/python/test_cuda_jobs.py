@@ -39,13 +39,13 @@ STEADY = {
     "encdec": ("--size", "full", "--steps", "44"),
     "lstm": ("--size", "full", "--steps", "30"),
 }
-# What PyTorch's allocator has the device's memory in, for large requests.
+# PyTorch's allocator has the device's memory in these, for large requests.
 SEGMENT = 2 << 20
 
 
 @dataclasses.dataclass
 class Trained:
-    """What a job printed, what was left of it, and what ebbtide said."""
+    """The output of a job, its remaining memory, and ebbtide's lines."""
 
     result: list[str]  # losses and the hash
     left: dict[str, Any]
@@ -89,7 +89,8 @@ def managed(name: str, schedule: str, folder: Path, **variables: str) -> Trained
     assert trained.result == unmanaged(name).result, trained.lines
     left = trained.left
     assert (left["broken"], left["hazards"]) == (None, [])
-    # What the job has let go of nobody else holds; the last graph is a tiny one.
+    # Memory that the job has released is not held otherwise; the last graph is a tiny
+    # one.
     assert left["live"] - unmanaged(name).left["live"] < TINY
     assert left["in_snapshot"] == left["reserved"]
     assert left["active_in_snapshot"] == left["live"]

@@ -1,4 +1,4 @@
-"""What CUPTI says of steps on the simulated device, and where it has nothing to say."""
+"""CUPTI's records of steps on the simulated device, and cases without any."""
 
 import functools
 import json
@@ -127,7 +127,7 @@ def test_where_cupti_refuses_events_are_used(
     assert all(part["time"] > 0 for part in profile["ops"] + profile["stages"])
 
 
-# What torch asks of CUPTI; ebbtide asks for more.
+# Calls of torch to CUPTI; ebbtide makes more.
 ASKED_BY_TORCH = """
 ActivityDisable ActivityEnable ActivityEnableDriverApi
 ActivityEnableCudaEventDeviceTimestamps ActivityEnableRuntimeApi ActivityFlushAll

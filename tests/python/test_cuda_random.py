@@ -27,7 +27,7 @@ def test_random_programs(first: int) -> None:
 
 
 def test_what_memory_is_too_short_to_rebuild_is_out_of_memory() -> None:
-    """Of a kept graph, when its weights were written: it was another error."""
+    """A kept graph whose weights were written: it was another error."""
     with zygote() as process:
         run(process, 1043, collections.Counter())
 

@@ -16,8 +16,8 @@ from run import PYTHON, run
 
 PROGRAM = harness.ROOT / "tests" / "python" / "programs" / "cuda_job.py"
 ARGUMENTS = ("gpt", "--size", "small", "--batch", "16", "--steps", "6")
-# What the simulated device takes for a copy: 1 us for 4 KiB, and 2 us to begin; a third
-# is the host's where the device waits for its call.
+# The simulated device's time for a copy: 1 us for 4 KiB, and 2 us to begin; a third is
+# the host's where the device waits for its call.
 BYTES_PER_NANOSECOND = 4.096
 STARTING = 2000
 CALL = 1000
@@ -105,7 +105,7 @@ def test_copies_are_all_there_and_take_what_the_device_took(
     chrome, report = trained
     out, back = spans(chrome, "offload"), spans(chrome, "restore")
     assert sum(span["args"]["bytes"] for span in out) == report["bytes_spilled"]
-    # What was fetched early and let go again was copied, too.
+    # Storages fetched early and released again were copied, too.
     assert sum(span["args"]["bytes"] for span in back) >= report["bytes_restored"]
     for span in [*out, *back]:
         due = span["args"]["bytes"] / BYTES_PER_NANOSECOND + STARTING

@@ -20,7 +20,7 @@ def built() -> None:
 
 
 def simulated(program: str, *arguments: str, allocator: str = "") -> Any:
-    """What programs/cudasim_{program}.py prints, with two devices."""
+    """Output of programs/cudasim_{program}.py, with two devices."""
     done = run(
         [PYTHON, PROGRAMS / f"cudasim_{program}.py", *arguments],
         PYTHONPATH=f"{simulator.FACE}:{harness.JOBS}:{PROGRAMS.parent}",
@@ -253,9 +253,9 @@ CAUGHT: dict[str, set[str]] = {
 }
 
 
-# What breaks the promises between allocator and streams is found under every
-# schedule, the eager one too, since it is judged by order. no_d2h_wait races for
-# host memory only.
+# A break of the promises between allocator and streams is found under every schedule,
+# the eager one too, since it is judged by order. no_d2h_wait races for host memory
+# only.
 NAMED = {
     "no_wait_produce": ("copy to the host (reads", "is not ordered behind", "block"),
     "no_record_stream": ("was freed", "is not ordered behind", "copy to the host"),

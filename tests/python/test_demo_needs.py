@@ -60,7 +60,7 @@ def test_what_is_installed_builds_without_test_libraries(tmp_path: Path) -> None
         done = run(["ninja", "-C", folder, "-t", "commands", *wanted])
         assert done.returncode == 0, done.stderr
         counts.append(len(re.findall(r" -o \S+\.o -c ", done.stdout)))
-    assert 100 < counts[0] < 0.7 * counts[1]  # of those with tests and benches
+    assert 100 < counts[0] < 0.7 * counts[1]  # number of those with tests and benches
     dev = (harness.ROOT / "dev").read_text()
     assert "configure release -D EBBTIDE_TESTS=OFF" in dev
     assert f"compile {' '.join(targets)}" in dev

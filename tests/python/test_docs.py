@@ -31,7 +31,7 @@ SLURM = {
     "scontrol": "echo localhost; echo localhost",
 }
 
-# What is called and prints, or raises, what people read.
+# Functions that print, or raise, messages for users.
 CALLS = (
     *("Say", "SayHere", "say_", "TurnOff", "StepAside", "Refuse", "fprintf"),
     *("TORCH_CHECK", "TORCH_CHECK_WITH", "PrintError", "_say", "_say_off"),
@@ -183,7 +183,7 @@ def test_every_page_is_in_the_index() -> None:
 
 
 def arguments_of_calls(text: str) -> Iterator[str]:
-    """What stands between the parentheses of a call to one of CALLS."""
+    """The text between the parentheses of a call to one of CALLS."""
     for call in re.finditer(rf"\b(?:{'|'.join(CALLS)})\(", text):
         depth, end = 1, call.end()
         while depth:

@@ -78,7 +78,7 @@ def test_a_python_that_does_not_answer_is_not_fit(tmp_path: Path) -> None:
     assert "limited  python: no python on PATH -> " in done.stdout
 
 
-# What a program needs of the driver's library.
+# The functions of the driver's library that a program needs.
 DRIVER = """
 int cuInit(unsigned flags) { return RESULT; }
 int cuDriverGetVersion(int* version) { *version = 12080; return 0; }
@@ -90,7 +90,7 @@ int cuGetErrorName(int error, const char** name) {
 
 
 def driver_line(folder: Path, source: str, *flags: str) -> tuple[int, str]:
-    """What is said where the loader finds this driver, and there is no python."""
+    """The message if the loader finds this driver, and there is no python."""
     folder.mkdir()
     library = folder / "libcuda.so.580.1"
     (folder / "driver.c").write_text(source)

@@ -53,7 +53,7 @@ def test_ten_ops_at_most_and_the_one_that_was_slow(trace: Path) -> None:
     assert 0 < len(moves) <= 10
     assert moves == sorted(moves, reverse=True)
     assert all(move > 0 for move in moves)
-    # What is kept is run once: what it takes longer, the plan does.
+    # A kept value is made once: its extra time is the plan's.
     for doubt in answer["doubts"]:
         upper = doubt["median"] + doubt["quartiles"]
         assert doubt["moves"] == pytest.approx(upper - doubt["time"], abs=1)

@@ -1,4 +1,4 @@
-"""What the benches rivals, headline and prediction print, and what they complain of."""
+"""The output of the benches rivals, headline and prediction, and their complaints."""
 
 import dataclasses
 import json

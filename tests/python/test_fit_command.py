@@ -68,7 +68,7 @@ def test_an_endless_program_is_stopped_and_answered(
     assert (budgets[-1], curve[-1][2]) == (peak, "0.0")
     costs = [float(cost) for _, _, cost in curve]
     assert costs == sorted(costs, reverse=True)
-    # What the program prints is not the answer.
+    # The program's output is not the answer.
     assert "step 3\n" in done.stderr
     assert "step 3\n" not in said
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What modules call their parameters is in the trace, without a word in the script."""
+"""The names of parameters in modules are in the trace, without a word in the script."""
 
 import json
 from pathlib import Path
@@ -45,7 +45,7 @@ def train(several):
 
 train(sys.argv[1] == "several")
 """
-LARGE = ("fc.weight", "out.weight")  # of a block: 64 KiB and more
+LARGE = ("fc.weight", "out.weight")  # large parameters of a block: 64 KiB and more
 
 
 def recorded(folder: Path, which: str, *options: str) -> Path:

@@ -1,4 +1,4 @@
-"""What the bench of moved weights complains of."""
+"""The complaints of the bench of moved weights."""
 
 import dataclasses
 

@@ -13,7 +13,7 @@ NOTEBOOK = harness.ROOT / "docs" / "notebook.ipynb"
 
 
 def kinds(cells: list[dict[str, Any]]) -> list[list[tuple[str, list[str]]]]:
-    """Of each code cell's outputs, the type and the MIME types."""
+    """The type and the MIME types of each code cell's outputs."""
     return [
         [(o["output_type"], sorted(o.get("data", {}))) for o in cell["outputs"]]
         for cell in cells

@@ -1,4 +1,4 @@
-"""PyTorch's own samples of its ops as the judge of eviction and replay."""
+"""PyTorch's own samples of its ops as the judge of eviction and recomputation."""
 
 import collections
 import dataclasses
@@ -28,7 +28,7 @@ def database() -> Iterator[Zygote]:
 
 @dataclasses.dataclass
 class Judgement:
-    """What became of the samples; labels are "op type number"."""
+    """The outcome of the samples; labels are "op type number"."""
 
     refused: dict[str, str] = dataclasses.field(default_factory=dict)
     chance: list[str] = dataclasses.field(default_factory=list)
@@ -41,7 +41,7 @@ class Judgement:
     )
 
     def share(self) -> float:
-        """Of the deterministic samples with something to evict: replayed."""
+        """The recomputed share of the deterministic samples with something to evict."""
         sizes = {name: len(labels) for name, labels in self.classes.items()}
         return sizes["replayed"] / (sum(sizes.values()) - sizes.get("saves nothing", 0))
 

@@ -1,4 +1,4 @@
-"""What the Python package offers beside the environment."""
+"""Functions of the Python package beside the environment."""
 
 import json
 import re

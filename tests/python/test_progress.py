@@ -1,4 +1,4 @@
-"""How far a run has come: a row of its own on a terminal, lines in a log."""
+"""Progress of a run: a row of its own on a terminal, lines in a log."""
 
 import fcntl
 import os
@@ -123,7 +123,7 @@ def test_a_row_on_a_terminal_leaves_the_programs_lines_alone() -> None:
         terminal.write(part)
         if terminal.bottom != ROWS - 1:
             assert "line" not in "".join(terminal.screen[ROWS - 1])
-    # On a busy machine a plan may measure slower than none, which is told.
+    # On a busy machine a plan may measure slower than none, which is reported.
     dropped = "ebbtide: the plan was slower than evicting"
     shown = [line for line in terminal.lines() if line]
     lines = [line for line in shown if not line.startswith(dropped)]

@@ -55,7 +55,7 @@ def test_killed_in_the_middle_of_a_spill(zygote: Zygote) -> None:
 def test_a_disk_gets_full_in_backward(zygote: Zygote) -> None:
     case = "rough.disk_full_in_backward"
     counted = zygote.same(case, {"EBBTIDE_RECORD": "/dev/null"})
-    # What the forward passes need fits; what backward asks for does not.
+    # The needs of the forward passes fit; a request in backward does not.
     budget = int(counted.report["peak"]) - (4 << 20)
     env = {"EBBTIDE_BUDGET": f"{budget}B", "EBBTIDE_OFFLOAD_DIR": str(SPILL)}
     done = zygote.same(case, env)

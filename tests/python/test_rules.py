@@ -7,7 +7,7 @@ from same import FORCED, RECOMPUTE, SPILL, Outcome, Zygote
 
 
 def idle(outcome: Outcome) -> set[str]:
-    """Parts of a case in which nothing was recomputed or spilled."""
+    """Parts of a case in which nothing was recomputed or offloaded."""
     return {
         label
         for label, work in outcome.work.items()
@@ -26,8 +26,8 @@ def test_r01_dirtiness_is_by_storage(zygote: Zygote) -> None:
 
 def test_r02_replay_has_the_recorded_grad_mode(zygote: Zygote) -> None:
     recomputed, _ = zygote.forced("rules.r02_lstm")
-    # 32 x 64 x 64 floats leave the LSTM in each of 3 steps. In another grad
-    # mode its replay differs, and what it gives could not be dropped.
+    # 32 x 64 x 64 floats leave the LSTM in each of 3 steps. In another grad mode its
+    # recomputation differs, and its output could not be dropped.
     assert recomputed.dropped >= 3 * 32 * 64 * 64 * 4 * 2
     zygote.forced("rules.r02_lstm_under_no_grad_between")
 

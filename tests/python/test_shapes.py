@@ -9,7 +9,8 @@ from same import SPILL, Outcome, Zygote
 def within(
     zygote: Zygote, case: str, usual: str, share: float, **variables: str
 ) -> Outcome:
-    """The case at a share of what a step of another saves; no spilling by itself."""
+    """The case at a share of the saved bytes of another's step; no offloading by
+    itself."""
     counted = zygote.same(f"shapes.{usual}", {"EBBTIDE_RECORD": "/dev/null"})
     activations = int(counted.report["peak_activations"])
     budget = int(counted.report["persistent"]) + int(share * activations)
@@ -21,7 +22,7 @@ def within(
 
 
 def followed(done: Outcome, at_least: float) -> bool:
-    """Whether so many steps were as planned, or plans were slower than none.
+    """True if so many steps were as planned, or plans were slower than none.
 
     On a busy machine they may be measured so.
     """

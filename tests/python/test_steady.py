@@ -1,4 +1,4 @@
-"""The steady state: a plan that only spills is followed without the recorder."""
+"""The steady state: a plan that only offloads is followed without the recorder."""
 
 import pytest
 
@@ -15,7 +15,7 @@ CASES = [
 
 
 def steadily(zygote: Zygote, case: str) -> Outcome:
-    """The case at 60 % of the activations of a usual step, spilling allowed."""
+    """The case at 60 % of the activations of a usual step, offloading allowed."""
     usual = "steady.every_step_the_same"
     counted = zygote.same(usual, {"EBBTIDE_RECORD": "/dev/null"})
     activations = int(counted.report["peak_activations"])

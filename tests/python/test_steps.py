@@ -1,4 +1,4 @@
-"""How many steps a run has made: one number, wherever it is said."""
+"""The number of a run's steps: the same wherever it is printed."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def train(folder: Path, steps: int, wrong: int, budget: str) -> "CompletedProces
 
 
 def counts(folder: Path, errors: str) -> dict[str, list[int]]:
-    """Who says how many."""
+    """The number of steps, by the place that prints it."""
     said = {"closing line": [int(n) for n in re.findall(r", (\d+) steps; ", errors)]}
     rows = [int(n) for n in re.findall(r"ebbtide: step (\d+), ", errors)]
     assert rows == list(range(1, len(rows) + 1))

@@ -129,7 +129,7 @@ def test_the_curve_tells_weights_optimizer_and_saved_tensors_apart(
     weights = 2 * 256 * 256 * 4  # biases are small blocks, which are other
     assert most["parameters"] == most["gradients"] == weights
     assert most["optimizer"] == 2 * weights
-    assert most["saved"] == weights  # what each layer leaves, but the second's
+    assert most["saved"] == weights  # output of each layer but the second
 
 
 def test_blocks_from_before_the_first_step_are_told_once(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from trace_file import Event, Trace
 
 PROGRAM = harness.EBBTIDE
 
-# Saved tensors that leave for the spill file, and some that are dropped.
+# Saved tensors that leave for the offload file, and some that are dropped.
 TRAINING = """
 import torch
 torch.manual_seed(1)
@@ -160,7 +160,7 @@ def snapshot(trace: Path) -> dict[str, Any]:
 
 
 class Totals:
-    """What is allocated after each event of a device of a snapshot."""
+    """Allocated bytes after each event of a device of a snapshot."""
 
     def __init__(self, events: list[dict[str, Any]], **only: str) -> None:
         self.times: list[int] = []

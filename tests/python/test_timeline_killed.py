@@ -1,4 +1,4 @@
-"""A run that is killed leaves a trace that tells of all but its last instants."""
+"""A run that is killed leaves a trace that lacks only its last instants."""
 
 import json
 import random
@@ -122,11 +122,11 @@ def test_a_trace_without_room_for_all_steps_has_the_last(
     assert len(read.left_out) > 10
     assert read.left_out == sorted(set(read.left_out))
     assert 99 not in read.left_out
-    # What is recorded of a step is all of it: live bytes come up to its peak.
+    # The recorded part of a step is all of it: live bytes come up to its peak.
     for step in read.steps:
         inside = [e.live for e in read.events if step.begin < e.time < step.end]
         if step.index not in read.left_out:
-            # Small blocks are told of with the next large one.
+            # Small blocks are recorded with the next large one.
             assert 0 <= step.peak - max(inside) < 64 << 10
             assert step.peak == reported["step_peaks"][step.index]
         else:

@@ -7,7 +7,7 @@ import pytest
 from trainers_bench import TRAINERS, budget_for, execute
 
 SHORT = ("... with LoRA (PEFT)", "torchvision, as its reference")
-# Their other bytes alone are above that budget: the floor is told.
+# Their other bytes alone are above that budget: the floor is printed.
 BELOW_THE_FLOOR = (
     *("... with gradient_checkpointing", "... with both"),
     "timm, as its train.py",

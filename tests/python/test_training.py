@@ -1,5 +1,5 @@
-"""Random training loops do what they do without us (programs/training.py), on
-demand and under random plans, spilling and not, alone and two at once."""
+"""Random training loops do what they do without us (programs/training.py), on demand
+and under random plans, offloading and not, alone and two at once."""
 
 import collections
 import functools
@@ -21,9 +21,9 @@ FOLDERS = {"rebuilding": ("none", RECOMPUTE), "moving": (str(SPILL), SPILLING)}
 def check(case: str, done: Outcome, *, alone: bool) -> None:
     """Nothing is left over, and the budget holds where it can.
 
-    It cannot where PyTorch saved something itself meanwhile, where the input of
-    an op has been let go before there was any pressure, where a random plan needs
-    more, or, with several threads, where another one had the pair.
+    It cannot where PyTorch saved something itself meanwhile, where the input of an op
+    has been released before there was any pressure, where a random plan needs more, or,
+    with several threads, where another one had the pair.
     """
     where = (case, done.lines, done.report)
     assert not any("off:" in line for line in done.lines), where
@@ -60,7 +60,7 @@ def run(zygote: Zygote, case: str, totals: Totals) -> None:
         evicted = same(forced)
         check(case, evicted, alone=False)  # nothing fits
         count(totals, f"{kind} forced", evicted)
-        # What eviction on demand gets down to, and a little more.
+        # The least peak of eviction on demand, and a little more.
         least = evicted.report["peak"] * 1.05
         most = max(least, counted["peak"])
         for mode in ("demand", "plans"):

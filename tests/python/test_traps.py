@@ -63,14 +63,15 @@ def test_trap_bytes_written_behind_the_dispatcher(zygote: Zygote) -> None:
     recomputed, spilled = zygote.forced("writes.written_behind_the_dispatcher")
     for outcome in (recomputed, spilled):
         assert all(work["replayed"] > 0 for work in outcome.work.values())
-    # What is exported and never changes is relied upon from the second time on.
+    # A storage that is exported and never changes is relied upon from the second time
+    # on.
     drops = {name: work["dropped"] for name, work in recomputed.work.items()}
     assert drops["only read 2"] > drops["foreign 2"]
     assert drops["mapped 2"] == drops["only read 2"]
 
 
 def test_trap_one_array_for_all_observations(zygote: Zygote) -> None:
-    # What the first op has read was taken for what every later one has.
+    # The first op's input was taken for that of every later one.
     for outcome in zygote.forced("writes.one_array_for_all_observations"):
         assert all(work["replayed"] > 0 for work in outcome.work.values())
 
@@ -92,12 +93,12 @@ def test_trap_relied_upon_bytes_are_compared(zygote: Zygote) -> None:
     "case", ["written_within", "input_overwritten", "written_without_gradients"]
 )
 def test_trap_kernels_that_nobody_sees(zygote: Zygote, case: str) -> None:
-    """Under inductor convolutions were replayed without the ReLU in their result."""
+    """Under inductor convolutions were recomputed without the ReLU in their result."""
     zygote.forced(f"unseen.{case}")
 
 
 def test_trap_what_no_op_has_made_counts_and_leaves(zygote: Zygote) -> None:
-    """Of what compiled graphs save it was said that nothing could be given back."""
+    """Bytes saved by compiled graphs were reported as impossible to give back."""
     each = ROWS * WIDTH * 4
     counted = zygote.same("unseen.made_by_no_op", {"EBBTIDE_RECORD": "/dev/null"})
     assert counted.report["peak_activations"] == 4 * each

@@ -74,7 +74,7 @@ def test_the_probe_of_devices_finds_the_device_that_was_measured() -> None:
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    # What was measured beside it is no rate; memory of the host is the machine's; the
+    # Values measured beside it are no rates; memory of the host is the machine's; the
     # first call of the driver set it up.
     others = ("hostRegister_rc", "touch", "_beside_copies_", "malloc_cached")
     first = [f"cuda{call}_{size}MiB" for call in ("Malloc", "Free") for size in (2, 20)]

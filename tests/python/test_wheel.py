@@ -11,7 +11,7 @@ import harness
 import old_system
 from run import run
 
-# Of the C library and the compiler, zlib, which Python has, and of torch.
+# Libraries: the C library and the compiler's, zlib, which Python has, and torch's.
 EVERYWHERE = re.compile(
     r"(ld-linux-x86-64|lib(c|m|dl|pthread|stdc\+\+|gcc_s|z))\.so\.\d+"
 )
@@ -19,14 +19,14 @@ TORCHS = re.compile(r"lib(c10|c10_cuda|torch_cpu|torch_cuda)\.so")
 
 
 def entries(file: Path, tag: str) -> list[str]:
-    """Of an ELF file's dynamic section."""
+    """Entries of an ELF file's dynamic section."""
     done = run(["readelf", "-d", file])
     assert done.returncode == 0, done.stderr
     return re.findall(rf"\({tag}\).*\[(.*)\]", done.stdout)
 
 
 def lacking(file: Path, beside: Path) -> list[str]:
-    """What an ELF file needs and nobody brings."""
+    """Libraries that an ELF file needs and that are missing."""
     return [
         name
         for name in entries(file, "NEEDED")

@@ -112,7 +112,7 @@ class Trace:
         self.start = 0
         self.complete = False
         self.detail_end = 0
-        self.last = 0  # the last time that any record tells
+        self.last = 0  # the last time of any record
         self.alive: dict[int, Block] = {}  # after the last event
         self.layers: list[tuple[str, str]] = []  # the block's kind, and what is noted
         self._time = self._rest = self._blocks = 0

@@ -27,7 +27,7 @@ def recurrent(t: Trial) -> None:
 
 
 def chain(t: Trial) -> None:
-    """Nine values of 1 MiB; each can be made again from the one before it."""
+    """Nine values of 1 MiB; each can be recomputed from the one before it."""
     w = leaf(8 * ROWS, WIDTH)
 
     def forward(_: int) -> Tensor:
@@ -65,7 +65,7 @@ def wide_dropouts(t: Trial) -> None:
 
 
 def chain_of_noise(t: Trial) -> None:
-    """Five values of 1 MiB, and noise of each that nothing can make again."""
+    """Five values of 1 MiB, and noise of each that nothing can recompute."""
     w = leaf(8 * ROWS, WIDTH)
 
     def forward(_: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Which callbacks there are before each step, on the simulated device.
+"""The callbacks that exist before each step, on the simulated device.
 
     callbacks.py STEPS
 

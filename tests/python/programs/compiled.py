@@ -1,4 +1,4 @@
-"""A GPT, or convolutions, trained through torch.compile; knows nothing of ebbtide.
+"""A GPT, or convolutions, trained through torch.compile; does not import ebbtide.
 
 Prints losses, a digest of the parameters, what Dynamo counted and the budget that the
 partitioner has.

@@ -28,7 +28,7 @@ SETTLED = 6  # steps behind the first change
 
 
 class Twist(nn.Module):
-    """What differs between steps: 0 as the loop begins, 1 or 2 once it has changed."""
+    """A difference between steps: 0 as the loop begins, 1 or 2 once it has changed."""
 
     def __init__(self, draw: random.Random) -> None:
         super().__init__()
@@ -147,7 +147,8 @@ class Swap(Twist):
         if self.how == 0:
             self.inner = self.each[value]
         elif self.how == 1:
-            # Of equal shape, at another address, and nobody's version counts it.
+            # It has an equal shape, but another address, and no version counter
+            # changes.
             self.each[0].get_parameter("weight").data = self.kept[value].clone()
         elif self.how == 2:
             self.gelu = nn.GELU("tanh" if value else "none")
@@ -213,7 +214,7 @@ TWISTS: list[type[Twist]] = [Scalar, Mask, Branch, Swap, Rate, PythonNoise]
 
 
 class Cell(nn.Module):
-    """What is saved for backward depends on the twist before it."""
+    """A cell whose saved tensors depend on the twist before it."""
 
     def __init__(self, draw: random.Random, kind: type[Twist]) -> None:
         super().__init__()
@@ -228,7 +229,7 @@ class Cell(nn.Module):
 
 
 class Network(layers.Network):
-    """Of sequences; two cells at least have the given kind of twist."""
+    """A network on sequences; two cells at least have the given kind of twist."""
 
     def __init__(self, draw: random.Random, twist: type[Twist]) -> None:
         nn.Module.__init__(self)

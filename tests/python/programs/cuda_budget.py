@@ -64,7 +64,7 @@ def loads_and_moves(trial: Trial) -> None:
 
 
 def uses_nothing(trial: Trial) -> None:
-    """What the simulator counts where a program stays on the CPU."""
+    """The simulator's counts for a program that stays on the CPU."""
     names = ("cudaGetDeviceCount", "cudaMemGetInfo", "cudaSetDevice", "cudaMalloc")
     trial.note("one", torch.ones(2).sum())
     trial.add("calls", [str(cudasim.calls(name)) for name in names])

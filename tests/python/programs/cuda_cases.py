@@ -189,7 +189,7 @@ def second_derivative(t: Trial) -> None:
 
 @on_device
 def ends_in_an_error(_t: Trial) -> None:
-    """What is queued for the device then has not been waited for."""
+    """The work queued for the device then has not been waited for."""
     model, x = chain(), rows()
     for _ in range(12):
         model(x).square().mean().backward()
@@ -249,7 +249,8 @@ def saves_nothing(t: Trial) -> None:
 
 @on_device
 def out_of_memory(t: Trial) -> None:
-    """What does not fit is PyTorch's error, and less of it fits afterwards."""
+    """A request that does not fit is PyTorch's error, and a smaller one fits
+    afterwards."""
     model = chain()
     try:
         torch.empty(1 << 40, device="cuda")

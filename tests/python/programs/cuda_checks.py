@@ -1,4 +1,4 @@
-"""What PyTorch's CUDA allocator answers a program, check by check.
+"""Answers of PyTorch's CUDA allocator to a program, check by check.
 
 Each check is a small program on the simulated device. It returns what it saw, in
 values that two runs have in common: addresses are replaced by their order.

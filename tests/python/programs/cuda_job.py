@@ -44,7 +44,7 @@ def train(job: str, arguments: list[str]) -> None:
 
 
 def state() -> dict[str, object]:
-    """What is left when everything of the job is gone, and its last step is over."""
+    """The memory left when everything of the job is gone, and its last step is over."""
     gc.collect()
     torch._C._cuda_clearCublasWorkspaces()
     torch.nn.Linear(1, 1, device="cuda")(torch.ones(1, 1, device="cuda")).backward()

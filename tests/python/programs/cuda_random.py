@@ -1,8 +1,8 @@
 """Random training loops on the simulated device: seed_N is the one with that seed.
 
-What training.py does on the CPU, of the layers that exact mode computes, each
-forward pass of at most a hundred ops. Zygote has to import this module first, and
-to have the simulator preloaded; CUDA is initialised in the children alone.
+The loops of training.py on the device, with the layers that exact mode computes, each
+forward pass of at most a hundred ops. Zygote has to import this module first, and to
+have the simulator preloaded; CUDA is initialised in the children alone.
 """
 
 import functools
@@ -76,7 +76,7 @@ class Network(layers.Network):
             del self.layers[-1]
 
     def is_short(self, x: Tensor, most: int) -> bool:
-        """Whether a forward pass has no more ops; not if it fails."""
+        """True if a forward pass has at most `most` ops; False if it fails."""
         try:
             # Saved tensors would count, which are detached for whoever manages them.
             with torch.no_grad(), Counter() as counter:
@@ -95,7 +95,7 @@ class Loop(training.Loop):
         self.read_later: list[tuple[int, list[object]]] = []
         super().__init__(seed)
         self.parts = min(self.parts, 2)
-        # Whether the host looks at each result, or at all of them at the end.
+        # Set if the host looks at all results at the end instead of at each.
         self.patient = self.draw.random() < 0.6
 
     def make_network(self) -> layers.Network:
@@ -140,10 +140,10 @@ def schedule() -> None:
 
 
 def left() -> dict[str, int]:
-    """What the device and the host still have when all has been let go of.
+    """Bytes of the device and the host after everything has been released.
 
-    Of the last graph the runtime knows the inputs, until the next one begins. It is
-    a tiny one here, and so is the one before, which may have begun as another's.
+    The runtime holds the inputs of the last graph until the next one begins. It is a
+    tiny one here, and so is the one before, which may have begun as another's.
     """
     gc.collect()
     for _ in range(2):

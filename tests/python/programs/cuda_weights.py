@@ -17,7 +17,7 @@ from programs.trial import Trial, data
 # mypy: disallow-untyped-calls=False
 
 weights.shape = weights.ON_CUDA
-# Of the tensors of every_list_op.
+# Sizes of the tensors of every_list_op.
 SIDE = 256
 PLACES = 8
 
@@ -70,7 +70,7 @@ def scaled(t: Trial) -> None:
 
 @on_device
 def on_two_streams(t: Trial) -> None:
-    """What is used on a second stream, ordered by the program, stays."""
+    """Weights used on a second stream, ordered by the program, stay."""
     model = weights.Network()
     optimizer = torch.optim.AdamW(model.parameters())
     side = torch.cuda.Stream()

@@ -78,7 +78,7 @@ def same(
 
 
 def cpu() -> Any:
-    """Whether AdamW on the device gives the bits of AdamW on the CPU."""
+    """Compares the bits of AdamW on the device with those of AdamW on the CPU."""
     kinds: dict[str, dict[str, bool]] = {
         "loop": {"foreach": False},
         "foreach": {"foreach": True},
@@ -93,7 +93,7 @@ def cpu() -> Any:
 
 
 def modes() -> Any:
-    """Whether three ways to train give the same bits, by schedule.
+    """Compares the bits of three ways to train, by schedule.
 
     The heap is full of NaN, and so is whatever the allocator hands out again.
     """
@@ -159,7 +159,7 @@ def replay() -> Any:
 
 
 def refused() -> Any:
-    """What each op that cannot be computed raises; then that the device mends."""
+    """The error of each op that cannot be computed; then that the device mends."""
     x = torch.ones(4, 8, device="cuda")
     q = torch.ones(1, 1, 8, 8, device="cuda", dtype=torch.bfloat16)
 

@@ -1,4 +1,4 @@
-"""What torch does on the simulated device, one function per feature.
+"""Behaviour of torch on the simulated device, one function per feature.
 
 Prints one JSON object: what each function returned, or the error it raised.
 """

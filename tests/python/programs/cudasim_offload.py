@@ -81,7 +81,7 @@ class Offloader:
 
 
 def gradients(variant: str | None) -> list[Tensor]:
-    """Of four blocks, offloaded or, without a variant, kept."""
+    """Gradients of four blocks, offloaded or, without a variant, kept."""
     torch.manual_seed(1)
     model = nn.Sequential(*[Block() for _ in range(4)]).to("cuda")
     x = torch.randn(2, 16, 64).to("cuda")
@@ -104,7 +104,7 @@ def gradients(variant: str | None) -> list[Tensor]:
 
 
 def run(variant: str, wanted: list[Tensor]) -> tuple[bool, list[str]]:
-    """Whether the gradients are wrong, and the hazards of the run."""
+    """Returns True for wrong gradients, and the hazards of the run."""
     cudasim.mend()
     got = gradients(variant)
     hazards = cudasim.hazards()

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 SIZE = 4 << 20
 MIB = 1 << 20
-# What a @ a may call, by PyTorch's version.
+# Functions that a @ a may call, by PyTorch's version.
 PRODUCTS = ("cublasSgemm_v2", "cublasGemmEx", "cublasLtMatmul")
 
 

@@ -96,7 +96,7 @@ def job_on_a_full_disk(t: Trial) -> None:
 
 
 def job_looks_at_its_files(t: Trial) -> None:
-    """The spill file is private and has no name."""
+    """The offload file is private and has no name."""
     w = leaf(1 << 20)
     loss = (w.tanh().exp() * w.sin()).sum()
     torch.empty(1 << 20)
@@ -182,7 +182,7 @@ def r10_fork_goes_on_with_the_graph(t: Trial) -> None:
 
 
 def r10_fork_reads_what_was_spilled(t: Trial) -> None:
-    """The parent goes on first, and spills other bytes than the child's."""
+    """The parent goes on first, and offloads other bytes than the child's."""
     w = leaf(1 << 18)
     loss = only_spillable(w)
     torch.empty(1 << 18)
@@ -256,7 +256,8 @@ def sinc_by_the_state_of_the_thread(x: Tensor) -> Tensor:
 
 
 def r12_opaque_ops(t: Trial) -> None:
-    """What cannot be repeated is kept or copied, whatever depends on it too."""
+    """A value that cannot be recomputed is kept or copied, whatever depends on it
+    too."""
     w = leaf(ROWS, WIDTH)
 
     def boolean_index(h: Tensor) -> Tensor:
@@ -290,7 +291,7 @@ def r12_opaque_ops(t: Trial) -> None:
         return h * h.sum().item() if h.min().item() < 0 else h
 
     def not_the_same_again(h: Tensor) -> Tensor:
-        """Behaves as an op of PyTorch whose bytes depend on what nobody knows."""
+        """Behaves as an op of PyTorch whose bytes depend on unknown state."""
         return torch.sinc(h).exp().sin()
 
     library = torch.library.Library("aten", "IMPL")

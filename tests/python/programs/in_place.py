@@ -232,7 +232,7 @@ def saved_before_the_write(t: Trial) -> None:
         h = (w * (step + 1)).add_(row)
         h = nnf.silu(h, inplace=True).mul_(row)
         g = h * 2
-        g[: ROWS // 2].sin_()  # of a part: that copy is kept
+        g[: ROWS // 2].sin_()  # writes a part: that copy is kept
         g.pow_(2)
         return (g * h.detach()).cos_().mean()
 
@@ -253,7 +253,7 @@ def activations_in_place(t: Trial) -> None:
 
 
 def inputs_of_copies_written(t: Trial) -> None:
-    """What made the overwritten bytes has changed since: the copy comes first."""
+    """The inputs of the overwritten bytes have changed since: the copy comes first."""
     w = leaf(ROWS, WIDTH)
     buffer = data(ROWS, WIDTH, seed=3)
     for step in range(3):

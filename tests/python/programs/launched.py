@@ -1,4 +1,4 @@
-"""A small job for every way in which jobs are started; it knows nothing of ebbtide.
+"""A small job for every way in which jobs are started; does not import ebbtide.
 
 Prints one line per step and a digest of the parameters, and ends with the status that
 it was given.

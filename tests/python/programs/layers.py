@@ -1,7 +1,7 @@
 """Random layers for random training loops (training.py).
 
-A layer maps a tensor to one of the same shape and is told the number of the
-step, so that what it does may depend on it.
+A layer maps a tensor to one of the same shape and gets the number of the step, so that
+its computation may depend on it.
 """
 
 import random
@@ -15,8 +15,8 @@ from torch.utils.checkpoint import checkpoint
 
 # mypy: disallow-untyped-calls=False, warn-return-any=False
 
-WIDTH, TIME = 128, 32  # of sequences: four of them are 64 KiB
-CHANNELS, PIXELS = 8, 24  # of images: four of them are 72 KiB
+WIDTH, TIME = 128, 32  # for sequences: four of them are 64 KiB
+CHANNELS, PIXELS = 8, 24  # for images: four of them are 72 KiB
 
 Activation = Callable[[Tensor], Tensor]
 ACTIVATIONS: list[Activation] = [

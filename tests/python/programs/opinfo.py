@@ -1,8 +1,8 @@
 """PyTorch's own samples of its ops (torch.testing's OpInfo), trained through.
 
-What an op reads is computed from leaves, what it gives is saved: both can be
-dropped. OPINFO in the environment says which ops, types and samples (Sweep). A
-line of JSON per sample on standard output says what the runtime did for it.
+An op's inputs are computed from leaves, its outputs are saved: both can be dropped.
+OPINFO in the environment says which ops, types and samples (Sweep). A line of JSON per
+sample on standard output has the runtime's work for it.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ from programs.trial import Trial
 # mypy: disallow-untyped-calls=False, warn-return-any=False
 
 
-M_PERTURB = -6  # of malloc.h
+M_PERTURB = -6  # M_PERTURB of malloc.h
 
 
 @dataclasses.dataclass
@@ -146,7 +146,7 @@ class Run:
 
 
 def press() -> None:
-    """A request, so that what has just been let go is evicted as well."""
+    """A request, so that just released tensors are evicted as well."""
     torch.empty(1024)
 
 

@@ -1,8 +1,8 @@
 """A GPT that several ranks train together, in one of many ways; for torchrun.
 
-It knows nothing of ebbtide. Each rank writes FOLDER/rankN.json: losses, a digest of
-its part of parameters and optimizer state, and the times of its steps: by the wall,
-and of the CPU in the thread that trains.
+It does not import ebbtide. Each rank writes FOLDER/rankN.json: losses, a digest of its
+part of parameters and optimizer state, and the times of its steps: by the wall, and of
+the CPU in the thread that trains.
 """
 
 import argparse

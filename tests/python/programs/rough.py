@@ -45,7 +45,7 @@ def saved_storages_freed_and_filled_again(t: Trial) -> None:
 
 
 def read_storages_freed_and_filled_again(t: Trial) -> None:
-    """What was made of them has been dropped meanwhile."""
+    """Values computed from them have been dropped meanwhile."""
     w = leaf(WIDTH, WIDTH)
     x = data(ROWS, WIDTH)
     for step in range(3):
@@ -60,7 +60,8 @@ def read_storages_freed_and_filled_again(t: Trial) -> None:
 
 
 def storages_that_shrink(t: Trial) -> None:
-    """What nothing saved is freed while what was made of it is dropped."""
+    """A tensor that nothing saved is freed while values computed from it are
+    dropped."""
     w = leaf(ROWS, WIDTH)
     for step in range(3):
         h = w * (step + 2)  # saves nothing

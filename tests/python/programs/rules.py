@@ -22,7 +22,7 @@ def r01_unsafe_view(t: Trial) -> None:
 
 
 def r01_alias_without_version(t: Trial) -> None:
-    """What autograd does not notice either has to be the same too."""
+    """A write that autograd does not notice either has to give the same bits too."""
     w = leaf(WIDTH, WIDTH)
     x = data(ROWS, WIDTH)
 
@@ -224,7 +224,7 @@ def r06_random_bytes_are_not_saved_twice(t: Trial) -> None:
 
 
 def r07_own_ops_are_not_recorded(t: Trial) -> None:
-    """Replays in the middle of forward, with observers of the script's own."""
+    """Recomputes in the middle of forward, with observers of the script's own."""
     w = leaf(ROWS, WIDTH)
     state = leaf(ROWS, WIDTH, seed=3)
     seen: list[str] = []
@@ -233,7 +233,7 @@ def r07_own_ops_are_not_recorded(t: Trial) -> None:
         h = state * 2
         dropped = nnf.dropout((h + 1).tanh(), 0.1).exp()
         hold = torch.empty(1 << 20)
-        h.mul_(3)  # what was dropped has to be rebuilt first
+        h.mul_(3)  # dropped values have to be recomputed first
         del hold
         again = torch.autograd.grad((dropped * w).sum(), w, retain_graph=True)[0]
         return (dropped * h * w).sum() + again.sum()

@@ -50,7 +50,8 @@ def global_settings(t: Trial) -> None:
 
 
 def settings() -> list[object]:
-    """What the script sees, and that an inherited precision still follows."""
+    """The settings that the script sees, and that an inherited precision still
+    follows."""
     seen: list[object] = [
         torch.backends.mkldnn.enabled,
         torch.backends.mkldnn.deterministic,

@@ -1,8 +1,8 @@
 """Training that goes on for long: steps_N for so many steps.
 
-Some steps have a shorter batch or a longer one, some fail in forward or in
-backward, and the network is evaluated now and then. What the process holds is
-sampled after every step.
+Some steps have a shorter batch or a longer one, some fail in forward or in backward,
+and the network is evaluated now and then. The memory of the process is sampled after
+every step.
 """
 
 import functools

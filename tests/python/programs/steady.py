@@ -1,4 +1,4 @@
-"""Programs whose plan only spills: after a few steps the recorder rests.
+"""Programs whose plan only offloads: after a few steps the recorder rests.
 
 Each does something at step 14 that the step before did not do.
 """
@@ -248,7 +248,7 @@ def evaluation_between(t: Trial) -> None:
 
 
 def written_in_place(t: Trial) -> None:
-    """What backward then says is PyTorch's own."""
+    """The error of backward then is PyTorch's own."""
 
     def before(step: int, x: Tensor, weights: list[Tensor]) -> None:
         if step != UNUSUAL:

@@ -1,10 +1,10 @@
 """Random training loops: seed_N is the one with that seed, both_N two at once.
 
-A loop trains a random network (layers.py) for some steps, and does in some of
-them what training scripts do besides: accumulation, several losses, a graph
-that is kept, evaluation, shorter batches, exceptions, graphs that nobody uses.
-What follows from a step is noted as digests: losses, gradients, parameters,
-buffers and the state of the generator.
+A loop trains a random network (layers.py) for some steps, and does in some of them what
+training scripts do besides: accumulation, several losses, a graph that is kept,
+evaluation, shorter batches, exceptions, graphs that nobody uses. The results of a step
+are noted as digests: losses, gradients, parameters, buffers and the state of the
+generator.
 """
 
 import functools
@@ -96,7 +96,7 @@ class Loop:
         return self.draw.choice(makers)()
 
     def note(self, label: str, *values: object) -> None:
-        """Of copies: recipes do not rely on what NumPy has seen."""
+        """Notes digests of copies: recipes do not rely on bytes that NumPy has seen."""
         copies = [v.detach().clone() if isinstance(v, Tensor) else v for v in values]
         self.notes.append((label, [digest(value) for value in copies]))
 
@@ -180,7 +180,7 @@ class Loop:
             self.note(f"{action.__name__} {step}: {error}")
             self.optimizer.zero_grad(set_to_none=self.to_none)
 
-    # What happens between two steps.
+    # Actions between two steps.
 
     def evaluate(self, step: int) -> None:
         self.network.eval()
@@ -257,7 +257,7 @@ def train(t: Trial, seed: int) -> None:
 
 
 def train_both(t: Trial, seed: int) -> None:
-    """Two threads. What the one draws the other would not: no noise."""
+    """Two threads without noise: they would draw from one generator in any order."""
     loops = [Loop(2 * seed + i, noise=False) for i in range(2)]
     threads = [threading.Thread(target=loop.run) for loop in loops]
     for thread in threads:

@@ -96,7 +96,7 @@ def profiler_sees_memory(t: Trial) -> None:
 
 
 def wrappers_of_storages(t: Trial) -> None:
-    """Storages with a Python object, let go while they are being copied."""
+    """Storages with a Python object, released while they are being copied."""
     w = leaf(ROWS, WIDTH)
     for step in range(4):
         h = (w + step).tanh()
@@ -199,7 +199,7 @@ scaled.register_autograd(lambda _, gradient: gradient)
 
 
 def ops_of_the_script_run_once(t: Trial) -> None:
-    """An op registered from Python may do anything: it is not run again."""
+    """An op registered from Python may do anything: it is not recomputed."""
     w = leaf(ROWS, WIDTH)
     for step in range(3):
         h = scaled(w.tanh()).exp()

@@ -1,4 +1,4 @@
-"""What a case uses: notes of every result, and training steps."""
+"""Tools of a case: notes of every result, and training steps."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What the twin takes for a few things, as JSON (tests/python/test_twin.py)."""
+"""Times of a few things on the twin, as JSON (tests/python/test_twin.py)."""
 
 import json
 import resource

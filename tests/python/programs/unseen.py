@@ -81,7 +81,7 @@ def made_by_no_op(t: Trial) -> None:
 
 
 def written_within(t: Trial) -> None:
-    """What such a function returns is saved by it, and by the ops that follow."""
+    """Such a function saves its result, and so do the ops that follow."""
     x, w = leaf(ROWS, WIDTH), leaf(WIDTH, WIDTH, seed=1)
     for step in range(3):
         h = Fused.apply(x.tanh() + step, w)

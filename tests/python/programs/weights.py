@@ -30,7 +30,7 @@ class Shape:
 
     @property
     def state_bytes(self) -> int:
-        """Of parameters, gradients and two moments."""
+        """Bytes of parameters, gradients and two moments."""
         return 4 * self.layers * self.width * self.width * 4
 
 

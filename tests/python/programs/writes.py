@@ -130,7 +130,7 @@ def written_by_the_next_pair(t: Trial) -> None:
 
 
 def too_late(t: Trial) -> None:
-    """What was relied upon is written through a pointer: an error, no number."""
+    """Bytes that are relied upon are written through a pointer: an error, no number."""
     w = leaf(ROWS, WIDTH)
     source = data(ROWS, WIDTH)
     exporters: dict[str, Callable[[], Any]] = {
@@ -231,7 +231,7 @@ def step_through(t: Trial, layers: Sequence[Gathered], step: int) -> None:
 
 
 def parameters_that_come_and_go(t: Trial) -> None:
-    """Neither an op nor a version tells that their bytes are others."""
+    """Their bytes change without an op or a new version."""
     layers = [Gathered(seed) for seed in range(3)]
     for step in range(4):
         step_through(t, layers, step)
@@ -245,7 +245,7 @@ class GatheredLinear(Gathered):
 
 
 def parameters_that_go_once_plans_are_followed(t: Trial) -> None:
-    """What plans have dropped until then cannot be dropped any more."""
+    """Values that plans have dropped until then cannot be dropped any more."""
     layers = [GatheredLinear(seed) for seed in range(4)]
     for step in range(24):
         for layer in layers:

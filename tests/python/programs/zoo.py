@@ -1,7 +1,7 @@
 """Forward ops, each trained through in several ways.
 
 An op of the zoo reads `a`, a value that was computed and can be dropped, and
-parameters. What it gives is computed with further, so that it is saved as well.
+parameters. Its output is computed with further, so that it is saved as well.
 """
 
 from collections.abc import Callable

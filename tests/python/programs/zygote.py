@@ -50,9 +50,9 @@ def linger_at_exit() -> None:
 
 
 def child(job: dict[str, Any], folder: Path) -> int:
-    """What the child does; its result is the exit status of the process."""
+    """The work of the child; its result is the exit status of the process."""
     os.environ.pop("TORCH_DEVICE_BACKEND_AUTOLOAD")
-    # What is written when memory runs out lies beside the report.
+    # The report of an out-of-memory error lies beside the report.
     os.environ["EBBTIDE_REPORT"] = str(folder / "report.json")
     os.environ.update(job["env"])
     if job["linger"]:

@@ -1,4 +1,4 @@
-"""What the programs of this folder print, for a comparison of two runs.
+"""The output of the programs of this folder, for a comparison of two runs.
 
 They are small jobs as people write them for the libraries they are named after, with
 models made from a configuration and random data. They know nothing of ebbtide.
