@@ -93,6 +93,7 @@ attempt "clang-format" format
 attempt "ruff check" .venv/bin/ruff check python bench tests
 attempt "ruff format" .venv/bin/ruff format --check python bench tests
 attempt "mypy" .venv/bin/mypy
+attempt "words" .venv/bin/python tests/words.py
 attempt "compile database" database
 attempt "headers compile alone" all_headers
 attempt "clang-tidy" all_tidy
