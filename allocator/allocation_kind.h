@@ -27,8 +27,8 @@ class ThreadValue {
 };
 
 using AllocationKind = ThreadValue<Kind, Kind::kOther>;
-// New blocks are filled with one byte, to see who reads bytes that nobody
-// wrote; -1: they are not filled.
+// New blocks are filled with one byte, to expose reads of unwritten bytes; -1:
+// they are not filled.
 using AllocationFill = ThreadValue<int, -1>;
 
 }  // namespace ebbtide

@@ -59,7 +59,7 @@ class CudaLanes {
   // PinnedSlab::Take; there may be room again once copies have ended: see
   // kept_back().
   absl::StatusOr<Extent> Take(Bytes size);
-  // Gives it back, at any time: while a copy touches it, nobody else gets it.
+  // Gives it back, at any time: it is not reused while a copy touches it.
   void Give(Extent extent);
 
   // Copies `size` bytes (positive, at most the extent's), after all work so far

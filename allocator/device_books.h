@@ -3,7 +3,7 @@
 // device, in segments of the native allocator and pages of an arena.
 //
 // Thread-safe. Called under the native allocator's lock and the arena's: its
-// own is the innermost, and it calls nobody.
+// own is the innermost, and it makes no calls under it.
 #ifndef EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
 #define EBBTIDE_ALLOCATOR_DEVICE_BOOKS_H_
 

@@ -46,8 +46,8 @@ void RealPreferNode(char* address, size_t size, int node) {
           kBits * mask.size() + 1, 0);
 }
 
-// Touched here, once, by a thread that nobody waits for: the driver would do it
-// page by page under its own locks.
+// Touched here, once, by a background thread: the driver would do it page by
+// page under its own locks.
 bool RealCommit(char* address, size_t size) {
   if (mprotect(address, size, PROT_READ | PROT_WRITE) != 0) return false;
   if (madvise(address, size, MADV_POPULATE_WRITE) == 0) return true;
@@ -113,7 +113,7 @@ struct PinnedSlab::Core : std::enable_shared_from_this<Core> {
 
   std::mutex mutex;
   std::condition_variable work;     // for the thread
-  std::condition_variable changed;  // for everybody else
+  std::condition_variable changed;  // for all other threads
   std::vector<Chunk> chunks;
   size_t wanted = 0;  // chunks before this one are to be made ahead of need
   bool may_go_ahead = true;  // the last one made ahead could be made
@@ -123,7 +123,7 @@ struct PinnedSlab::Core : std::enable_shared_from_this<Core> {
   absl::Status first_refusal;
 };
 
-// Makes the chunk unless somebody else has made it or is making it.
+// Makes the chunk unless another thread has made it or is making it.
 absl::Status PinnedSlab::Core::Ensure(size_t index) {
   {
     std::unique_lock lock(mutex);

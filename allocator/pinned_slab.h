@@ -43,7 +43,7 @@ struct SlabOptions {
   Bytes limit{};   // see PinnedLimit
   int device = 0;  // device whose context registers the memory, for all devices
   std::optional<int> node;  // see HostNodeOf
-  // Registered beyond the furthest use so far, before anybody asks.
+  // Registered beyond the furthest use so far, ahead of requests.
   Bytes ahead{256 << 20};
   // Memory is registered in pieces of this size (whole pages). A piece is the
   // most that a Take may have to wait for; ever smaller ones cost more calls,

@@ -27,7 +27,7 @@ void SetFreeObserver(void (*observer)(void* block));
 void SetExplainer(std::string (*explainer)(Bytes request), bool (*is_own)());
 
 // The first line of that error where no system call has failed: batch-size
-// finders look for it. Bytes{}: of no one request.
+// finders look for it. Bytes{}: no single request.
 std::string CpuOutOfMemoryText(Bytes request);
 
 // Uninitialised bytes from it, resizable as those of new tensors are.

@@ -292,7 +292,7 @@ absl::Status CudaAllocator::Install(const Policy& chosen) {
   });
   ours = new BudgetedCudaAllocator(inner, chosen.name_op);
   native::allocator.store(ours);
-  // Tensors ask the registered one, everybody else the pointer.
+  // Tensors use the registered one, all other callers the pointer.
   c10::SetAllocator(c10::DeviceType::CUDA, ours, /*priority=*/255);
   return absl::OkStatus();
 }

@@ -145,7 +145,7 @@ Bytes DeviceArena::Free(void* block) {
   }
   const Bytes size = RoundUp(what->size);
   const cudaStream_t stream = what->stream.stream();
-  // Nobody asks later what streams do that the program may destroy.
+  // The state of streams that the program may destroy is not queried later.
   for (const cudaStream_t stranger : what->strangers) {
     // The block serves no request where neither can be done.
     if (!Order(stranger, stream).ok() && !WaitFor(stranger)) return size;

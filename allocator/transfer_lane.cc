@@ -48,7 +48,7 @@ struct LaneCore {
 
   std::mutex mutex;
   std::condition_variable work;     // for the thread
-  std::condition_variable changed;  // for everybody else
+  std::condition_variable changed;  // for all other threads
   std::deque<std::shared_ptr<Transfer>> queue;
   Bytes in_flight{};
   bool running = false;  // there is a thread

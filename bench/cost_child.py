@@ -72,7 +72,7 @@ def watch(counter: Counter) -> dict[str, Any]:
     weight = torch.randn(8, requires_grad=True)
     tensor = torch.randn(8)
 
-    def exceed() -> None:  # nobody writes to it: it costs address space only
+    def exceed() -> None:  # never written: it costs address space only
         torch.empty(WATCH_BUDGET + MIB, dtype=torch.uint8)
 
     for _ in range(2):  # a tape's memory is reused by its successor

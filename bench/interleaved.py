@@ -36,7 +36,8 @@ class Turns:
         return self.first + self.rounds * self.length
 
     def counted(self) -> list[int]:
-        """The steps that nobody was stopped in and that are not of the first turn."""
+        """The steps during which no process was stopped and that are not of the first
+        turn."""
         return [
             self.first + turn * self.length + step
             for turn in range(self.rounds)

@@ -135,7 +135,7 @@ def watch(job: Job) -> dict[str, float]:
     del held
     step = Step()
 
-    def exceed() -> None:  # nobody writes to it: it costs address space only
+    def exceed() -> None:  # never written: it costs address space only
         torch.empty(job["budget"] + MIB, dtype=torch.uint8)
 
     result = {"op": op, "step": step.nanoseconds(job["windows"], exceed)}

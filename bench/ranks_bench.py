@@ -2,8 +2,8 @@
 
 tests/python/programs/ranked.py runs by turns without and with a budget; the median over
 the steps of each run but the first four, the least of the runs. Beside the wall's times
-are those of the CPU in the thread that trains, which waits for nobody and for no disk:
-other work on the machine hardly changes them.
+are those of the CPU in the thread that trains, which waits for no other thread and no
+disk: other work on the machine hardly changes them.
 """
 
 import statistics

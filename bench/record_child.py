@@ -38,7 +38,7 @@ class Training:
         self.press = int(os.environ.get("EBBTIDE_BENCH_PRESS", "0"))
 
     def __call__(self) -> None:
-        if self.press:  # nobody writes to it: it costs address space only
+        if self.press:  # never written: it costs address space only
             torch.empty(self.press, dtype=torch.uint8)
         batch = common.text_batch(self.text, self.shape.batch, self.shape.length)
         self.optimizer.zero_grad()

@@ -74,7 +74,7 @@ class CudaTier::Slot final : public SpillSlot {
   void OrderOrWait(const c10::Stream& stream, const CudaCopy& copy) {
     const c10::DeviceGuard there = Enter(device());
     if (lanes_.OrderAfter(Native(stream), copy).ok()) return;
-    lanes_.Wait(copy).IgnoreError();  // nobody wants the result any more
+    lanes_.Wait(copy).IgnoreError();  // the result is not needed any more
   }
 
   void LetGoOfIncoming() {

@@ -57,8 +57,8 @@ class DelegatingEngine final : public Engine {
     inner_.thread_init(device, queue, should_increment);
   }
 
-  // The user's hooks, torch.utils.checkpoint's and everybody else's win, as the
-  // top of the stack does without us.
+  // Hooks of the user, of torch.utils.checkpoint and of others win, as the top
+  // of the stack does without us.
   std::unique_ptr<torch::autograd::SavedVariableHooks>
   get_default_saved_variable_hooks() override {
     if (auto theirs = inner_.get_default_saved_variable_hooks()) return theirs;

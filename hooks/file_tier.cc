@@ -60,7 +60,7 @@ class FileTier::Slot final : public SpillSlot {
   ~Slot() override {
     for (const auto& transfer : {write_, read_}) {
       if (transfer != nullptr && !transfer->Cancel()) {
-        transfer->Wait().IgnoreError();  // nobody wants the result any more
+        transfer->Wait().IgnoreError();  // the result is not needed any more
       }
     }
     // A child may still read what lies there.

@@ -102,7 +102,7 @@ class HostTier {
 
   // Starts copying back, into memory taken now.
   virtual absl::Status StartRead(SpillSlot* slot) = 0;
-  // Gives up a copy back that nobody waits for; its memory is free again.
+  // Cancels a copy back that is not needed; its memory is free again.
   virtual void CancelRead(SpillSlot* slot) = 0;
   // Hands the bytes over (starting the copy if need be): they are back, or will
   // be for what is queued on the current stream from now on. The tier's copy

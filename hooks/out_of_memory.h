@@ -14,7 +14,7 @@ namespace ebbtide {
 struct OutOfMemory {
   Bytes request{};     // 0: ebbtide's own request, to restore evicted bytes
   std::string device;  // "cpu", "cuda:0"
-  std::string where;   // the op; "" where nobody could look
+  std::string where;   // the op; "" if unknown
   int64_t step = 0;
   std::string state;  // state of the runtime
   Bytes budget{-1};   // negative: none

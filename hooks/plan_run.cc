@@ -153,7 +153,7 @@ void PlanRun::RunAgain(int op) {
   const std::vector<int>& outputs = plan_->outputs[op];
   for (int output : outputs) {
     const TapeStorage& storage = tape_->storages[output];
-    // Where what is made of it could not be dropped nobody asks for it, and it
+    // If the values made from it could not be dropped it has no user, and it
     // may have no recipe.
     if (IsAvailable(storage) || !storage.owed) continue;
     if (storage.hooks == 0) Hold(output);

@@ -20,7 +20,7 @@ namespace {
 constexpr double kOnTerminal = 0.25;  // seconds
 constexpr double kFirstInLog = 30;
 constexpr double kLongestInLog = 600;
-// Fewer are a window that nobody reads.
+// A window with fewer is too small to read.
 constexpr int kLeastRows = 4;
 
 constexpr char kSave[] = "\0337";

@@ -2,8 +2,8 @@
 // visible; in a log, a line now and then if the program prints none.
 //
 // In the middle of a line of the program (a progress bar has no end of one)
-// ours would be noise. So a log is a regular file that nobody else has written
-// to since the last line was due: of a pipe that is not known.
+// ours would be noise. So a log is a regular file that only ebbtide has written
+// to since the last line was due: for a pipe that is not known.
 //
 // On a terminal the line has the last row to itself, like apt's progress bar:
 // the scrolling region is set to the rows above (DECSTBM), so the program's

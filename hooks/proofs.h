@@ -3,7 +3,7 @@
 // On a device whose work is queued, comparisons are queued, too: piece by
 // piece, with memory for one piece and one flag for each. The flags of all
 // comparisons are read at once, later, so that nothing but them is copied to
-// the host and nobody waits in between. Elsewhere the host compares at once.
+// the host and no thread waits in between. Elsewhere the host compares at once.
 //
 // Under the runtime's lock.
 #ifndef EBBTIDE_HOOKS_PROOFS_H_

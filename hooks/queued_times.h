@@ -1,6 +1,6 @@
 // Times of ops and backward ops on a device whose work is queued: marks are put
-// around each in its stream, and looked at when somebody needs the times or the
-// step is over. Until then the tape has the time that the host took.
+// around each in its stream, and read when the times are needed or the step is
+// over. Until then the tape has the time that the host took.
 //
 // Under the runtime's lock.
 #ifndef EBBTIDE_HOOKS_QUEUED_TIMES_H_

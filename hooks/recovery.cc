@@ -154,8 +154,8 @@ class Run {
   std::vector<int> published_;
 };
 
-// Owed storages by what their recipes read; a plan that asks for a storage
-// nobody saved is among its dependents as well (hooks/plan_run.h).
+// Owed storages by what their recipes read; a plan that asks for a storage that
+// is not saved is among its dependents as well (hooks/plan_run.h).
 std::vector<int> CountOwedReaders(const Tape& tape) {
   std::vector<int> readers(tape.storages.size());
   for (int i = 0; i < static_cast<int>(tape.storages.size()); ++i) {

@@ -16,7 +16,7 @@
 namespace ebbtide {
 
 // Re-establishes the invariant for `storage` after a change of its hooks,
-// dependents, data or spill slot. Frees bytes that nobody asks for.
+// dependents, data or spill slot. Frees bytes without a user.
 void Settle(Tape* tape, int storage);
 
 // Drops the bytes of a storage that has a recipe. Its spill slot must be empty.

@@ -68,8 +68,8 @@ std::optional<TapeStorage::Writer> WriterOf(const at::Tensor& written) {
                              .name = "torch::autograd::CopySlices"};
 }
 
-// Small memory without a value that nobody has looked at: held as an input for
-// the case that it is filled behind our back.
+// Small memory without a value that was not read yet: held as an input in case
+// it is filled without an op.
 bool IsUntouchedEmpty(const Tape& tape, const TapeStorage& storage) {
   return storage.external && storage.writers.size() == 1 &&
          tape.ops[storage.writers[0]].info->uninitialized &&
@@ -199,8 +199,8 @@ void Runtime::NoteOutputs(Tape* tape, int index, at::TensorList outputs) {
         residency_.NoteWriter(tensor.storage(), *writer);
       }
     }
-    // Memory that somebody fills behind our back (torch.tensor does): small
-    // enough to keep as an input of whatever reads it.
+    // Memory that is filled without an op (torch.tensor does): small enough to
+    // keep as an input of the ops that read it.
     if (op.info->uninitialized && made.bytes < kSmallStorage) {
       made.external = true;
       made.version = tensor.unsafeGetTensorImpl()->version_counter();

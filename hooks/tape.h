@@ -174,7 +174,7 @@ struct TapeStorage {
   bool rewritten = false;
   bool doomed = false;  // about to be written: nothing new may rely on it
   // The last op before a custom function saved it, or -1. Such a function may
-  // have had it written by kernels that nobody sees.
+  // have had it written by kernels that are no ops.
   int handed_over = -1;
 
   // The bytes that ebbtide holds of it now: on the device, in the offload file,
@@ -192,7 +192,7 @@ struct TapeStorage {
 
   int hooks = 0;       // saved tensors that will ask for it
   int dependents = 0;  // owed storages whose recipe reads it
-  // Somebody asks for it and its bytes are nowhere (hooks/recovery.h).
+  // It has a user and its bytes are nowhere (hooks/recovery.h).
   bool owed = false;
   int pins = 0;        // read at this moment: not to be evicted
   int awaited = 0;     // reads to come by running recomputations: not to be
@@ -210,8 +210,8 @@ struct TapeStorage {
   int64_t logged = -1;
   const void* behind = nullptr;
   absl::string_view maker;  // where no writer is known, but a plan
-  // Op (or stage, plus kStageInstant) at whose end nobody but autograd held it
-  // any more; -1 while somebody does.
+  // Op (or stage, plus kStageInstant) at whose end only autograd held it; -1
+  // while the script holds it.
   int released = -1;
   int tagged = -1;  // op inside which it was first saved
   // For externals read by recipes: what their version must still be.
@@ -323,7 +323,7 @@ struct Tape {
   void HoldInput(int index, const c10::Storage& storage);
   // A new storage made by `op`.
   int AddProduced(const c10::Storage& storage, int op);
-  // A new storage of which nobody has seen how it came to be.
+  // A new storage of unknown origin.
   int AddUnknown(const c10::Storage& storage);
 };
 

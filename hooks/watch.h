@@ -81,7 +81,7 @@ class Watch {
   Tape* tape_ = nullptr;
   int device_ = 0;
   bool has_marks_ = false;
-  std::vector<int> held_;       // storages that somebody else may hold
+  std::vector<int> held_;       // storages that the script may hold
   int seen_ = 0;                // storages looked at for `held_`
   int name_ = RunLog::kNoName;  // name in the trace of the op or stage
   bool awaits_first_ = false;   // the open stage, what it has asked for first

@@ -1,7 +1,7 @@
 // Weight offload (EBBTIDE_WEIGHTS=1): parameters, gradients and optimizer state
 // leave the device where memory is short, and are back before an op reads them.
 //
-// A storage is *away* when its bytes are in the tier: it has no memory, and
+// A storage is offloaded when its bytes are in the tier: it has no memory, and
 // access to its pointer raises PyTorch's exception, never other bytes. All
 // tensors over it share that, so views and ties need no care. An observer of
 // all ops (hooks/weights_observer.h) restores the storages that an op reads and

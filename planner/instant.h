@@ -2,9 +2,10 @@
 // stage: the data of every cut bound.
 //
 // Instants are counted as in planner/profile.h, forward ops, stages, the tail.
-// Then come reruns: if an op must be recomputed between two stages that follow
-// each other, the last time that this happens is an instant too, with the op's
-// inputs, outputs and scratch in memory. Private to the planner.
+// Then come recomputations ("reruns"): if an op must be recomputed between two
+// stages that follow each other, the last time that this happens is an instant
+// too, with the op's inputs, outputs and scratch in memory. Private to the
+// planner.
 #ifndef EBBTIDE_PLANNER_INSTANT_H_
 #define EBBTIDE_PLANNER_INSTANT_H_
 

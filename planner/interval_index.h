@@ -52,8 +52,8 @@ class IntervalIndex {
   explicit IntervalIndex(int positions);
 
   void Take(absl::Span<const Positions> when, int64_t begin, int64_t end);
-  // The lowest aligned address with `size` bytes that nobody has at any of
-  // these positions. Adds the entries looked at to `work`.
+  // The lowest aligned address with `size` bytes that are free at all of these
+  // positions. Adds the entries looked at to `work`.
   int64_t LowestRoom(absl::Span<const Positions> when, int64_t size,
                      int64_t alignment, int64_t* work) const;
 

@@ -1,5 +1,5 @@
-// MakePlan, MakeCurve and Floor: dispatch, and the checks that every plan
-// passes before anybody sees it.
+// MakePlan, MakeCurve and Floor: dispatch, and the checks that every returned
+// plan has passed.
 #include <algorithm>
 #include <functional>
 

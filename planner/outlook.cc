@@ -22,7 +22,7 @@ absl::StatusOr<Outlook> MakeOutlook(const Profile& profile,
   if (!curve.ok()) return curve.status();
   outlook.curve = *std::move(curve);
   for (CurvePoint& point : outlook.curve) point.time += profile.tail_time;
-  // The curve begins at a floor of its own; nobody says what makes that one.
+  // The curve begins at a floor of its own, whose cause is not known.
   if (!outlook.curve.empty() &&
       outlook.curve.front().budget < outlook.known.bytes) {
     outlook.known = {.bytes = outlook.curve.front().budget};

@@ -31,7 +31,8 @@ struct Buffer {
   Bytes size{};
   Lifetime live;
   // Parts of the lifetime in which the bytes are elsewhere (swapped out) and
-  // anybody may lie at this address; in order, one over before the next begins.
+  // other buffers may lie at this address; in order, one over before the next
+  // begins.
   std::vector<Lifetime> gaps;
   Bytes alignment{1};           // alignment of the offset
   std::optional<Bytes> offset;  // where it has to lie, if that is given

@@ -6,7 +6,7 @@
 //   what lies below it lets it. Every placement can be pushed down to one.
 // - Sections: at an instant, what is not yet placed lies above the lowest
 //   offset that any of it can have, so that offset and the sum must fit.
-// - Dominance: nobody is placed where an unplaced buffer would fit below.
+// - Dominance: no buffer is placed where an unplaced buffer would fit below.
 // - Preorderings, taken by turns with a growing number of nodes.
 // Beside them: what is not yet placed falls apart into groups that do not meet,
 // and each group is searched alone; the capacity is what is searched for.

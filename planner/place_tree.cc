@@ -61,8 +61,8 @@ PlaceTree::PlaceTree(const PlaceProblem& problem, Bytes unit)
   });
 }
 
-// An instant is a section of its own if somebody leaves before the next one:
-// all that is there at another one is there at a section, too.
+// An instant is a section of its own if a buffer leaves before the next one:
+// the buffers at any other instant are all there at a section, too.
 void PlaceTree::MakeSections(const PlaceProblem& problem, int stream) {
   std::vector<std::pair<int64_t, bool>> changes;  // instant, begins
   for (const Buffer& b : problem.buffers) {

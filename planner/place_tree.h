@@ -55,7 +55,7 @@ class PlaceTree {
     std::vector<int> sections;  // maximal instants that it is there at
     double width = 0;
   };
-  // Behind: the last offset that was given and by whom. Nobody comes before.
+  // Behind: the last offset that was given and by whom. No buffer comes before.
   struct Last {
     int64_t offset = 0;
     int rank = -1;
@@ -84,8 +84,8 @@ class PlaceTree {
   // if it is.
   std::pair<uint64_t, uint64_t> StateOf(absl::Span<const int> group,
                                         Last last) const;
-  // The least offset of a buffer that is behind: somebody who is not placed yet
-  // has to come below it. At the capacity if there is nobody.
+  // The least offset of a buffer that is behind: an unplaced buffer has to come
+  // below it. The capacity if there is none.
   int64_t PushedTo(int id) const;
   int Splits(absl::Span<const int> group) const;
   void Put(int id, int64_t offset);

@@ -40,8 +40,8 @@ struct Value {
   bool retainable = false;
   // A plan may offload it.
   bool movable = false;
-  // First instant at whose end nobody but autograd holds it; at least `op` and
-  // the last forward op that reads it, at most ops + stages (held past the last
+  // First instant at whose end only autograd holds it; at least `op` and the
+  // last forward op that reads it, at most ops + stages (held past the last
   // stage). A plan may free it after that instant, not before.
   int released = 0;
 };

@@ -22,7 +22,7 @@ void BlockBooks::Apply(const BlockEvent& event) {
                          .bytes = event.bytes,
                          .kind = event.kind,
                          .name = event.name};
-    // Only a file that nobody should have written allocates it twice.
+    // Only an invalid file allocates it twice.
     if (const Block* known = Find(event.block)) Count(*known, /*is_in=*/false);
     alive_[event.block] = block;
     return Count(block, /*is_in=*/true);

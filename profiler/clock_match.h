@@ -3,7 +3,7 @@
 // A moment lies between when the host asked for it and when the host saw that
 // it had passed. Both bound how far the clocks are apart: what is known gets
 // narrower with each moment, and where clocks drift the newest bound counts.
-// Nobody waits for that.
+// Nothing waits for that.
 #ifndef EBBTIDE_PROFILER_CLOCK_MATCH_H_
 #define EBBTIDE_PROFILER_CLOCK_MATCH_H_
 

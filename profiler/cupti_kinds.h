@@ -1,7 +1,7 @@
 // The calls that a window records. A piece of work is known by the correlation
 // id of the call that started it, and an external id is recorded with a call
 // only; so the calls that start work are recorded, and no others, which are
-// many more. Work of a call that is missing here shows as attributed to nobody.
+// many more. Work of a call that is missing here shows as unattributed.
 #ifndef EBBTIDE_PROFILER_CUPTI_KINDS_H_
 #define EBBTIDE_PROFILER_CUPTI_KINDS_H_
 

@@ -26,8 +26,9 @@ using CuptiNextRecord = int32_t (*)(uint8_t* buffer, size_t valid,
 // a whole record of a known kind is there.
 //
 // DataLoss: the last record is cut off, a record is of a kind that was never
-// asked for (so somebody else uses CUPTI), the walks disagree, or a number is
-// larger than any time or size can be. The message has buffer, offset and kind.
+// asked for (so another profiler uses CUPTI), the walks disagree, or a number
+// is larger than any time or size can be. The message has buffer, offset and
+// kind.
 absl::Status ParseCuptiBuffer(absl::Span<uint8_t> valid,
                               const std::string& name,
                               const CuptiLayout& layout,

@@ -109,7 +109,7 @@ absl::Status SetDeviceBuffers(const CuptiApi& api, size_t value) {
       "cuptiActivitySetAttribute(DEVICE_BUFFER_POOL_LIMIT)");
 }
 
-// Since the last time that somebody asked.
+// Since the last query.
 absl::StatusOr<size_t> TakeDropped(const CuptiApi& api) {
   size_t dropped = 0;
   const absl::Status status = CuptiStatus(

@@ -8,7 +8,7 @@
 namespace ebbtide {
 
 // Runs `body` on a new thread that takes no signals, which are the program's,
-// and that nobody joins, so that it never delays the process's exit; `body`
+// and that is never joined, so that it never delays the process's exit; `body`
 // must own what it uses. The name shows in tools, 15 characters of it. False if
 // the system refuses a thread.
 bool StartDetachedThread(std::string name, std::function<void()> body);

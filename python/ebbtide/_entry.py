@@ -267,7 +267,7 @@ def _text_of(error: Exception) -> str:
 
 
 def _say_off(why: str) -> None:
-    # The preload library looks whether anybody has said so already.
+    # The preload library checks if this has been printed already.
     os.environ["EBBTIDE_LOADED_PID"] = str(os.getpid())
     _say("off: " + why)
 

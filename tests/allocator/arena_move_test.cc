@@ -16,7 +16,7 @@
 namespace ebbtide {
 namespace {
 
-// Blocks that do not touch: a page that nobody may read lies between.
+// Blocks that do not touch: an inaccessible page lies between.
 void* MapApart(size_t size) {
   char* const address =
       static_cast<char*>(ArenaSystem::Real().map(size + kPageSize));

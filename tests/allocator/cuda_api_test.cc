@@ -19,7 +19,7 @@ TEST(CudaApiTest, TheRuntimeIsFoundOnceSomebodyHasLoadedIt) {
   EXPECT_THAT(std::string(before.status().message()),
               HasSubstr("libcudart.so.13"));
 #ifdef EBBTIDE_CUDART
-  // As Python loads it: its names are not for everybody.
+  // As Python loads it: its names are local.
   ASSERT_NE(dlopen(EBBTIDE_CUDART, RTLD_NOW | RTLD_LOCAL), nullptr)
       << dlerror();
   const auto api = CudaApi::Loaded();

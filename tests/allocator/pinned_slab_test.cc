@@ -189,7 +189,7 @@ TEST_F(PinnedSlabTest, TheThreadDoesNotInsistWhereItIsRefused) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(slab->Stats().refusals, 1);
   EXPECT_EQ(slab->Stats().pageable, Bytes{0});
-  EXPECT_EQ(commits, 0);  // memory that nobody asked for went back
+  EXPECT_EQ(commits, 0);  // unrequested memory went back
 }
 
 TEST_F(PinnedSlabTest, TheThreadWorksForItsDeviceOnly) {

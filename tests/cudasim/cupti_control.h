@@ -51,15 +51,15 @@ void cuptisim_fail(const char* function, int64_t after, int64_t times,
 uint64_t cuptisim_calls(const char* function);
 
 struct CuptisimStats {
-  uint64_t dropped;  /* records, for want of a buffer or by a setting */
-  uint64_t declined; /* requests for a buffer */
-  uint64_t held;     /* buffers, so far */
-  uint64_t cut;      /* buffers, so far */
-  uint64_t timeless; /* records delivered without times */
-  uint64_t failed;   /* calls that were made to fail */
-  uint64_t buffers;  /* asked for and got */
-  uint64_t enabled;  /* kinds and calls that are enabled now */
-  uint64_t pending;  /* records not delivered yet */
+  uint64_t dropped;        /* records, for want of a buffer or by a setting */
+  uint64_t declined;       /* requests for a buffer */
+  uint64_t held;           /* buffers, so far */
+  uint64_t cut;            /* buffers, so far */
+  uint64_t timeless;       /* records delivered without times */
+  uint64_t failed;         /* calls that were made to fail */
+  uint64_t buffers;        /* asked for and got */
+  uint64_t enabled;        /* kinds and calls that are enabled now */
+  uint64_t pending;        /* records not delivered yet */
   uint64_t device_buffers; /* the limit that is set; 250 */
   uint64_t work_ns; /* that work took whose kind was enabled, in all, up to when
                        kernels were disabled last */

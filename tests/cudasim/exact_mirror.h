@@ -43,7 +43,7 @@ struct Mirror {
  private:
   torch::jit::Stack CpuArguments(Canvas* canvas) const;
   void Call(torch::jit::Stack* stack) const;
-  // The device may make gradients that nobody asked for.
+  // The device may make gradients that are not needed.
   bool Wanted(size_t result) const;
 };
 

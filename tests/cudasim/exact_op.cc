@@ -13,7 +13,7 @@ namespace {
 
 const std::unordered_set<std::string_view>& OpsThatComputeNothing() {
   static const auto* const names = new std::unordered_set<std::string_view>{
-      // Bytes that nobody has written yet.
+      // Bytes that are not written yet.
       "aten::empty", "aten::empty_like", "aten::empty_strided",
       "aten::empty_permuted", "aten::new_empty", "aten::new_empty_strided",
       // The simulator's own copies.

@@ -1,5 +1,5 @@
 // Finds work that touches a piece of memory which an allocator has given to
-// somebody else.
+// another user.
 //
 // The allocator's promises are known (Taken, Freed), and so are the accesses of
 // all queued work and the order between them. A piece that was freed must not
@@ -31,7 +31,7 @@ class Hazards {
   std::string Freed(const void* begin, const Order* behind);
   // The stream that Taken was given.
   Stream* StreamOf(const void* begin) const;
-  // The device gave the memory back; nobody watches it until it is taken.
+  // The device gave the memory back; it is not watched until it is taken.
   void Gone(const void* begin, size_t size);
   // As Gone, of pages that are unmapped. `host`: the work that the host has
   // waited for; other work that uses them is a hazard. Returns its message, or

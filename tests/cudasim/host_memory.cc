@@ -14,7 +14,7 @@ Error HostMemory::Allocate(size_t size, std::optional<uint8_t> poison,
                            void** address) {
   const size_t rounded =
       (std::max<size_t>(size, 1) + kHostPage - 1) / kHostPage * kHostPage;
-  // More than the machine has, as long as nobody writes it.
+  // It may exceed the machine's memory as long as it is not written.
   void* const block = mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (block == MAP_FAILED) return Error::kMemoryAllocation;

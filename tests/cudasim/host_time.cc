@@ -41,8 +41,8 @@ uint64_t SleepIn(int64_t quiet) {
 }
 
 // How long the thread's processor takes now for a fixed piece of work, against
-// one that nobody else uses. A neighbour on the same core, a lower clock and a
-// slower machine all show in it.
+// an idle machine. A neighbour on the same core, a lower clock and a slower
+// machine all show in it.
 class Pace {
  public:
   // Measures where the last time was long ago.

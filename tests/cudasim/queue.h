@@ -4,8 +4,8 @@
 // it, its stream and everything it waits for are done, and its copy engine is
 // free. When it moves its bytes is another matter, and up to the schedule: any
 // order that respects streams and waits is one that a device might choose. The
-// late schedule runs an op only when somebody waits for it, so that whatever
-// was not waited for shows.
+// late schedule runs an op only when something waits for it, so that a missing
+// wait shows.
 //
 // Every method is called with the simulator's lock held. Those that take it as
 // `lock` may run ops: bytes move under the lock, host functions run with it

@@ -84,7 +84,7 @@ void TimeCopy(Call& call, const Copy& copy, Work* work) {
   double ns = device.copy_start + copy.size / alone;
   double both = device.copy_start + copy.size / device.both_ways;
   if (copy.pageable_to) {
-    // Fresh pages: nobody keeps such a buffer.
+    // Fresh pages: programs do not keep such a buffer.
     const double host = copy.size < kSetByHand ? copy.size / kPageableGbps
                                                : device.touch.At(copy.size);
     ns = std::max(ns, host);

@@ -21,7 +21,7 @@ LIBC = ctypes.CDLL(None)
 
 
 def die_with(parent: int) -> None:
-    """A device stays taken by what nobody waits for."""
+    """A process that is not waited for would keep a device in use."""
     LIBC.prctl(DIE_WITH_PARENT, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)  # It died before that.

@@ -161,10 +161,10 @@ TEST(BlockChainTest, WhatOnlyPassesAStageIsSavedWithIt) {
   EXPECT_THAT(Counts(chain.xb), ElementsAre(0, 50, 1050, 2050, 2050, 2000));
 }
 
-// Blocks whose first value is large, saved by nobody and has two readers, each
-// saved. No op of the forward reads b: where it is not made with the rest of
-// its block, d stays for it. Ops that a block does without where it is run only
-// for what follows, or only for itself, take no time.
+// Blocks whose first value is large, not saved and has two readers, each saved.
+// No op of the forward reads b: where it is not made with the rest of its
+// block, d stays for it. Ops that a block does without where it is run only for
+// what follows, or only for itself, take no time.
 Profile Forked(const std::vector<int>& times) {
   NetworkBuilder n;
   int x = n.Add("first", 1, 40, {}, {}, true);

@@ -139,7 +139,8 @@ class LaneOracle {
     for (int i = 0; i < ops_; ++i) Recompute(s, i);
   }
 
-  // A value that is still on its way here goes nowhere else: nobody gains.
+  // A value that is still on its way here goes nowhere else: that gains
+  // nothing.
   void Leave(const State& s, int v) {
     if (s.ready[v] > s.clock) return;
     State freed = s;

@@ -203,7 +203,8 @@ TEST(SequenceBoundTest, IsNeverAboveTheKnownPlan) {
   EXPECT_EQ(BoundsOf(p, budget, false, upper, 2000).more.overhead, upper);
 }
 
-// Each rerun by itself, not only where it is the best of all pairs.
+// Each recomputation instant by itself, not only where it is the best of all
+// pairs.
 TEST(SequenceBoundTest, NoRerunGoesAboveTheOptimum) {
   int reruns = 0;
   int dear = 0;

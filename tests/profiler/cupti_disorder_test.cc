@@ -132,7 +132,7 @@ void ExpectExact(const std::vector<Program>& programs,
 }
 
 struct Disorder {
-  bool loses = false;  // may hold buffers, for which nobody should wait long
+  bool loses = false;  // may hold buffers, which are not worth a long wait
   bool waits = true;   // for the device, before the window ends
 };
 

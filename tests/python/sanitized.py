@@ -2,9 +2,9 @@
 
     python tests/python/sanitized.py asan|tsan --seconds 60 [--first SEED]
 
-PyTorch and Python are what they are: the sanitizer's runtime is preloaded, and
-sees what our code does, and what anybody does to memory of malloc or by locks.
-Ends with 1 at the first report, or where a result differs.
+PyTorch and Python are what they are: the sanitizer's runtime is preloaded, and checks
+our code, and all uses of malloc's memory and of locks. Ends with 1 at the first report,
+or where a result differs.
 """
 
 import argparse

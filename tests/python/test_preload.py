@@ -1,4 +1,4 @@
-"""The preload library: Python programs, C++ programs, and everybody else."""
+"""The preload library: Python programs, C++ programs, and all others."""
 
 import shutil
 from pathlib import Path

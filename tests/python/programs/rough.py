@@ -1,5 +1,5 @@
-"""Programs for bad input: what jobs do, and what happens to them, that nobody
-would write down in a manual."""
+"""Programs for bad input: what jobs do, and what happens to them, that no manual
+has."""
 
 import atexit
 import ctypes
@@ -169,7 +169,7 @@ def disk_full_in_backward(t: Trial) -> None:
 
 
 def refuse_threads() -> None:
-    """From now on nobody gets a thread: stacks are too large for any machine."""
+    """From now on no thread can start: stacks are too large for any machine."""
     libc = ctypes.CDLL(None)
     attributes = ctypes.create_string_buffer(64)
     assert libc.pthread_attr_init(attributes) == 0

@@ -21,7 +21,7 @@ MANY_STEPS = 80
 
 
 def opaque(h: Tensor) -> Tensor:
-    """Equal values that no recipe gives: memory that nobody has filled is read."""
+    """Equal values that no recipe gives: unwritten memory is read."""
     return torch.empty_like(h).copy_(h)
 
 
@@ -56,7 +56,7 @@ def usual(_: int, x: Tensor, weights: list[Tensor]) -> Tensor:
 
 
 def exception_in_backward(t: Trial) -> None:
-    """It ends a pair that nobody records."""
+    """It ends a pair that is not recorded."""
 
     def refuse(_: Tensor) -> Tensor:
         raise ValueError("refused")

@@ -2,9 +2,8 @@
 
 A loop trains a random network (layers.py) for some steps, and does in some of them what
 training scripts do besides: accumulation, several losses, a graph that is kept,
-evaluation, shorter batches, exceptions, graphs that nobody uses. The results of a step
-are noted as digests: losses, gradients, parameters, buffers and the state of the
-generator.
+evaluation, shorter batches, exceptions, unused graphs. The results of a step are noted
+as digests: losses, gradients, parameters, buffers and the state of the generator.
 """
 
 import functools

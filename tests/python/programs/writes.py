@@ -238,7 +238,7 @@ def parameters_that_come_and_go(t: Trial) -> None:
 
 
 class GatheredLinear(Gathered):
-    """Nobody saves its product; what is saved it holds until its weight is gone."""
+    """Its product is not saved; the saved tensor is held until its weight is gone."""
 
     def compute(self, x: torch.Tensor) -> torch.Tensor:
         return (x @ self.weight + 1).tanh()
