@@ -1,5 +1,5 @@
 // The delegating autograd engine: PyTorch's own with one addition, the default
-// saved-tensor hooks (docs/internals/saved-tensors.md). Execution is untouched.
+// saved-tensor hooks. Execution is untouched.
 #ifndef EBBTIDE_HOOKS_ENGINE_H_
 #define EBBTIDE_HOOKS_ENGINE_H_
 

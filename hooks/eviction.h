@@ -1,5 +1,4 @@
-// Demand eviction: which saved tensor goes when a request does not fit
-// (docs/internals/saved-tensors.md).
+// Demand eviction: which saved tensor goes when a request does not fit.
 #ifndef EBBTIDE_HOOKS_EVICTION_H_
 #define EBBTIDE_HOOKS_EVICTION_H_
 

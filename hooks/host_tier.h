@@ -33,7 +33,7 @@ class SpillSlot {
 
   // The copy out has ended, well or not.
   virtual bool IsWritten() const = 0;
-  // The same as far as IsWritten, or whatever else asked, has seen.
+  // True if an earlier query, by IsWritten or otherwise, has seen the end.
   virtual bool WasWritten() const { return IsWritten(); }
   // A copy back is under way, or has ended and was not asked for yet.
   virtual bool IsReading() const = 0;

@@ -15,7 +15,8 @@ struct ParameterName {
 
 void NameParameter(const void* parameter, ParameterName name);
 
-// A call without a registered name ends AwaitNameless, once for each.
+// A call for a parameter without a name ends AwaitNameless, once for each
+// parameter.
 ParameterName NameOfParameter(const void* parameter);
 
 // Blocks until a parameter without a name has been asked for since the last

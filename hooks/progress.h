@@ -65,7 +65,7 @@ class Progress {
   void OnStep(double now, const ProgressFacts& facts) {
     if (now >= next_) Show(now, facts);
   }
-  // The same, shown at once where there is a row for it.
+  // Shows the facts at once on a terminal.
   void OnChange(double now, const ProgressFacts& facts) {
     if (is_terminal_) Show(now, facts);
   }

@@ -30,7 +30,7 @@ class Recognition {
   // The signature of the first known tape that is the same up to op `op`, after
   // which the hash is `hash`. The others are forgotten.
   std::optional<uint64_t> After(int op, uint64_t hash);
-  // The same for a tape that has `ops` ops and no more.
+  // The signature of the first known tape that has `ops` ops and no more.
   std::optional<uint64_t> Whole(int ops, uint64_t hash);
   // It is not that one.
   void Exclude(uint64_t signature);

@@ -1,5 +1,4 @@
-// Writes the tape: one observer of all dispatcher calls
-// (docs/internals/recording.md).
+// Writes the tape: one observer of all dispatcher calls.
 //
 // It records the outermost op below composite and autocast layers, but not its
 // children, the backward's ops and ebbtide's own.
@@ -41,7 +40,8 @@ class TapeListener {
   virtual bool WantsOps() = 0;
   // An op outside recording is about to write `tensor`.
   virtual void OnForeignWrite(const at::Tensor& tensor) = 0;
-  // The same where the above, or recording, has failed.
+  // An op that is not on the tape, because recording it has failed, is about to
+  // write `tensor`.
   virtual void OnUnseenWrite(const at::Tensor& tensor) = 0;
 };
 

@@ -1,6 +1,4 @@
-// Runs a recorded op again so that its bytes come out the same: with the grad
-// mode, settings and generator state of the recording, without a write to what
-// it does not make (R2, R4, R5 and R6 in docs/internals/recording.md).
+// Recomputes a recorded op so that its bytes come out the same.
 #ifndef EBBTIDE_HOOKS_REPLAY_H_
 #define EBBTIDE_HOOKS_REPLAY_H_
 

@@ -263,7 +263,7 @@ class Runtime final : public TapeListener {
   bool ChooseSteady(const std::shared_ptr<const TapePlan>& last);
   // True if the pairs before allow that the next goes without the recorder.
   bool MayRestRecorder(const SignatureBook* book) const;
-  // The same as ChooseSteady, without a budget.
+  // Like ChooseSteady, without a budget.
   bool RestRecorder();
   // At the end of a pair: whether the next is recorded, from its first op on.
   bool IsNextRecorded();

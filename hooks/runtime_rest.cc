@@ -12,8 +12,8 @@ namespace {
 
 // Quiet pairs that it takes to believe that all are.
 constexpr int kQuietPairs = 2;
-// The same where blocks lie in a cache, which still changes when what is alive
-// does not.
+// Quiet pairs for a device with cached blocks: the cache still changes when the
+// live bytes do not.
 constexpr int kQuietPairsOfCache = 8;
 // Quiet pairs that it takes, for each other signature known, to believe that
 // none of them comes.

@@ -1,4 +1,4 @@
-// The environment of a run (docs/reference/options.md), read once at start.
+// The environment of a run, read once at start.
 #ifndef EBBTIDE_HOOKS_SETTINGS_H_
 #define EBBTIDE_HOOKS_SETTINGS_H_
 

@@ -75,8 +75,8 @@ class Weights {
   // Nothing is offloaded any more; offloaded storages are restored when they
   // are used. Prints why.
   void Stop(const std::string& why);
-  // The same without a word: the runtime has stepped aside, or this is a child
-  // of fork, which has no copy threads.
+  // Stops without a message: the runtime has turned off, or this is a child of
+  // fork, which has no copy threads.
   void Retire() { is_on_ = false; }
   // Brings everything back and forgets it, because the tier goes.
   void LeaveTier();
@@ -105,8 +105,8 @@ class Weights {
   // where there is room, or something here that it used later.
   void Prefetch();
 
-  // Offloads weights until the request finds room or none is left, then
-  // releases reserved memory. False if nothing was freed.
+  // Offloads weights until the request finds room. If none can be, cancels a
+  // prefetch or releases reserved memory. False if nothing was freed.
   bool Relieve(const Pressure& pressure);
 
   const WeightCounts& counts() const { return counts_; }

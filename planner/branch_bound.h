@@ -1,7 +1,7 @@
-// Best-first branch and bound on what is kept at a sequence of instants
-// (docs/internals/planner.md). Where nothing is left to decide at the instants
-// of a node, it goes on with one instant more: the one at which what was
-// decided costs most. Private to the planner.
+// Best-first branch and bound on what is kept at a sequence of instants. Where
+// nothing is left to decide at the instants of a node, it goes on with one
+// instant more: the one at which what was decided costs most. Private to the
+// planner.
 #ifndef EBBTIDE_PLANNER_BRANCH_BOUND_H_
 #define EBBTIDE_PLANNER_BRANCH_BOUND_H_
 

@@ -59,7 +59,7 @@ class Evaluator {
   // values).
   void Evaluate(const Draft& draft, Evaluation* result);
 
-  // The same plan as actions. restore_before[t] lists the offloaded values
+  // Returns the plan as actions. restore_before[t] lists the offloaded values
   // whose restore starts before stage t (before the recomputation); each must
   // be listed once, no later than its first use.
   std::vector<Action> Actions(

@@ -138,8 +138,7 @@ void Search::Decide(double price, double temperature) {
   Accept(next);
 }
 
-// The other constants were measured on the networks of
-// tests/planner/research_graphs.h (docs/internals/planner.md).
+// The other constants were chosen by measurement.
 void Search::Anneal(const Progress& progress, int patience) {
   constexpr int kMany = 100000;
   constexpr int kImpatience = 40;  // above the budget

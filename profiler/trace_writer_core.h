@@ -146,7 +146,7 @@ bool TraceWriter::Core::Append(trace_format::Type type, TraceWorth worth,
   return true;
 }
 
-// The same where there is room. How long the record is.
+// Appends the record, for which there is room. Returns its length.
 template <typename Body>
 size_t TraceWriter::Core::Put(trace_format::Type type, Body body) {
   const size_t begin = filling.size();
