@@ -121,9 +121,9 @@ class Builder {
   }
 
   // A recipe that reads what the script still holds needs a witness of it
-  // (hooks/outside.h), for which the host would wait. So the bytes that it
-  // recomputes stay until the script has released them, unless it does not in
-  // this pass.
+  // (hooks/outside.h), for which the host would wait. So its saved output
+  // counts as held until the script has released that input, if that is in the
+  // forward pass.
   void OutliveInputs() {
     for (const Op& op : measured_.profile.ops) {
       for (int output : op.outputs) {

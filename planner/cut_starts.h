@@ -31,8 +31,8 @@ class CutStarts {
   Draft Make(const CutSolution& solution, Rest rest) const;
   int64_t PeakOf(const Draft& draft);
   bool KeepsTooMuch(int64_t budget) const;
-  // The cause of a draft over the budget: too much is kept, or too much is kept
-  // or recomputed.
+  // The assumed cause of a draft over the budget. kKept: too many bytes are
+  // kept. kEither: that, or too much is recomputed.
   enum class Over { kKept, kEither };
   bool Bisect(int64_t budget, Rest rest, Over over, const Progress& progress,
               Draft* draft);

@@ -25,7 +25,7 @@ CycleSolution SolveGreedily(const Cycle& cycle, Bytes budget, bool once);
 
 struct CycleEffort {
   int choices = 4000;  // choices of offloaded gaps that are simulated
-  int shifts = 2000;   // tries for one return
+  int shifts = 2000;   // shifts of a single return
   uint32_t seed = 1;
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 // Nodes of the first round for each target and order; doubled by each round.
 constexpr int64_t kFirstNodes = 1000;
-// Weight of these nodes for the height that would end the search, over any
-// other.
+// The try at the height that would end the search gets so many times the nodes
+// of any other.
 constexpr int64_t kLastShare = 8;
 
 // The unit of all offsets of canonical placements: sizes and fixed offsets are

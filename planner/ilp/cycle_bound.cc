@@ -249,7 +249,8 @@ class Program {
   std::vector<Term> host_;
 };
 
-// Subtracts the bytes that the stage's ops take in whatever way it is run.
+// Reduces the stage's ops to the bytes and times that they take at least, in
+// whatever way it is run.
 void LeaveLeast(const Chain& chain, int i, CycleOp* forward,
                 CycleOp* backward) {
   const Bytes always = chain.x[0] + (i == 0 ? Bytes{} : chain.x[i]);
