@@ -125,7 +125,7 @@ class HostTier {
   virtual CopyRates WriteRates() const = 0;
   virtual CopyRates ReadRates() const = 0;
   // Rates that plans assume: those of the last copies under the contention that
-  // they met (DECISIONS.md), or a guess before the first copy.
+  // they met (docs/decisions/cpu-memory.md), or a guess before the first copy.
   double WriteBandwidth() const { return WriteRates().planned; }
   double ReadBandwidth() const { return ReadRates().planned; }
   virtual TierRoom room() const = 0;

@@ -157,7 +157,7 @@ void Runtime::Rest(Bytes peak, bool was_resting) {
   tape_.reset();
   complete_ = false;
   // Tensors saved until Wake belong to PyTorch and cannot be evicted: a step
-  // that grows has to wake the runtime soon (DECISIONS.md).
+  // that grows has to wake the runtime soon (docs/decisions/steps.md).
   const int64_t slack = std::max<int64_t>(Count(peak) / 16, 1 << 20);
   const int64_t room = Count(budget()) - Count(peak);
   idle_until_ = Count(peak) + std::min(slack, room / 2);
