@@ -14,6 +14,7 @@ import harness
 from run import clean_environment
 
 DOCS = harness.ROOT / "docs"
+GUIDE = DOCS / "guide"
 PAGES = sorted(DOCS.rglob("*.md"))
 SHORT = ("first-ten-minutes.md", "cpp-jobs.md")
 
@@ -76,7 +77,7 @@ def commands_of(text: str) -> list[str]:
     ids=lambda page: str(page.name),
 )
 def test_commands_run(page: Path, tmp_path: Path, mlp: Path) -> None:
-    first = (DOCS / SHORT[0]).read_text()
+    first = (GUIDE / SHORT[0]).read_text()
     for name, body in {**files_of(first), **files_of(page.read_text())}.items():
         (tmp_path / name).write_text(body)
     shutil.copy(mlp, tmp_path / "train_cpp")
@@ -133,7 +134,7 @@ def test_the_readme_shows_what_its_commands_print() -> None:
 
 def test_what_the_first_minutes_promise(tmp_path: Path) -> None:
     """The budget of that page binds, and is kept."""
-    text = (DOCS / SHORT[0]).read_text()
+    text = (GUIDE / SHORT[0]).read_text()
     shown = re.search(r"ebbtide: peak \S+ MiB of 12.00 MiB, 8 steps; recomputed", text)
     assert shown is not None
     (tmp_path / "train.py").write_text(files_of(text)["train.py"])
@@ -215,7 +216,7 @@ def messages() -> dict[str, str]:
 
 
 def test_every_message_is_explained() -> None:
-    explained = " ".join((DOCS / "troubleshooting.md").read_text().split())
+    explained = " ".join((GUIDE / "troubleshooting.md").read_text().split())
     known = messages()
     assert len(known) > 30
     missing = {text: file for text, file in known.items() if text not in explained}

@@ -60,7 +60,7 @@ def test_a_script_trains_where_the_wheel_was_installed(
     quietly(pip, "install", "-q", *([] if registry else ["--no-deps"]), wheel)
     quietly(home / "bin" / "ebbtide", "--help")
 
-    page = (harness.ROOT / "docs" / "first-ten-minutes.md").read_text()
+    page = (harness.ROOT / "docs" / "guide" / "first-ten-minutes.md").read_text()
     script = tmp_path / "train.py"
     script.write_text(files_of(page)["train.py"])
     plain = run([home / "bin" / "python", script])

@@ -1,4 +1,4 @@
-"""docs/notebook.ipynb: executed anew it shows what it was checked in with."""
+"""docs/guide/notebook.ipynb: executed anew it shows what it was checked in with."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import harness
 import notebook
 from run import PYTHON, run
 
-NOTEBOOK = harness.ROOT / "docs" / "notebook.ipynb"
+NOTEBOOK = harness.ROOT / "docs" / "guide" / "notebook.ipynb"
 
 
 def kinds(cells: list[dict[str, Any]]) -> list[list[tuple[str, list[str]]]]:
