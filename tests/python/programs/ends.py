@@ -1,5 +1,5 @@
-"""Programs for the rules R10 to R12 and for bad input: processes and how they
-end, and a job that prints its result."""
+"""Programs for the rules R10 to R12 (docs/internals/recording.md) and for bad input:
+processes and how they end, and a job that prints its result."""
 
 import functools
 import multiprocessing

@@ -1,4 +1,5 @@
-"""Programs for rule R5: ops that write where they read."""
+"""Programs for rule R5 (docs/internals/recording.md): ops that write where they
+read."""
 
 from collections.abc import Callable
 

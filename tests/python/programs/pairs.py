@@ -1,5 +1,5 @@
-"""Programs for the rules R8, R9, R13, R14 and R15: where a pair begins and ends,
-and what else happens around it."""
+"""Programs for the rules R8, R9, R13, R14 and R15 (docs/internals/recording.md): where
+a step begins and ends, and what else happens around it."""
 
 import io
 from collections.abc import Callable

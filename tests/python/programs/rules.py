@@ -1,4 +1,5 @@
-"""Programs for the rules R1 to R7: what ops do to bytes and to the generator."""
+"""Programs for the rules R1 to R7 (docs/internals/recording.md): what ops do to bytes
+and to the generator."""
 
 import torch
 from torch import Tensor, nn
