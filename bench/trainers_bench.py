@@ -146,7 +146,7 @@ def main() -> int:
     for name in QUICK if args.quick else TRAINERS:
         harness.progress(name)
         rows.append(measure(name, 1 if args.quick else 3))
-    harness.report(args, "trainers", SEED, rows, table(rows), "Trainers people use")
+    harness.report(args, "trainers", SEED, rows, table(rows))
     found = [complaint for row in rows for complaint in complaints(row)]
     return harness.verdict("trainers", found, args.check)
 
