@@ -33,7 +33,6 @@ CHILD = harness.ROOT / "bench" / "active_child.py"
 FACE = harness.ROOT / "tests" / "cudasim"
 # The same code as in the package, with its symbols.
 CORE = harness.ROOT / "build" / "release" / "hooks" / "libebbtide_cuda.so"
-SECTION = "Cost of a planned step on CUDA"
 SEED = 1
 STEPS = 3  # steps of active_child.py
 MODELS = ("gpt", "small")
@@ -214,7 +213,7 @@ def main() -> int:
         print(f"bench active: {error}", file=sys.stderr)
         return 1
     listed = [dataclasses.asdict(row) for row in figures]
-    harness.report(arguments, "active", SEED, listed, show(figures), SECTION)
+    harness.report(arguments, "active", SEED, listed, show(figures))
     complaints += [c for row in figures for c in row.complaints()]
     return harness.verdict("active", complaints, arguments.check)
 

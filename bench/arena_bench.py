@@ -48,12 +48,6 @@ PLANNED = {"allocate": 193, "free": 140}
 MORE = 1.2
 # Bounds the device arena by demand, per request and release, beside PyTorch's.
 MOST_DEMAND = 2.0
-ABOUT = """\
-Instructions per operation by callgrind; *on the device* without the simulator's. \
-Calls: into the driver for memory in four steps behind those that warm up; in a step \
-that is as planned on one stream no operation makes any call \
-(tests/data/arena_steady.txt)."""
-TIMES = " Nanoseconds per operation, of batches of 64; the least of 5 runs."
 
 
 @dataclasses.dataclass
@@ -182,11 +176,10 @@ def show(rows: list[Row]) -> str:
         header += ["p50 ns", "p99 ns"]
     native, demand, planned = (per_request(rows, name) for name in DEVICE.values())
     beside = (
-        f"Instructions of a request and its release, beside PyTorch's on the device: "
-        f"by demand {demand / native:.2f}, planned {planned / native:.2f} times."
+        f"On the device, a request and its release take {demand / native:.2f} times "
+        f"PyTorch's instructions by demand, and {planned / native:.2f} times planned."
     )
-    about = ABOUT + (TIMES if has_times else "")
-    return f"{harness.table([header, *body])}\n\n{beside} {about}"
+    return f"{harness.table([header, *body])}\n\n{beside}"
 
 
 def main() -> int:
@@ -200,7 +193,7 @@ def main() -> int:
         print(f"bench arena: {error}", file=sys.stderr)
         return 1
     values = [dataclasses.asdict(row) for row in rows]
-    harness.report(args, "arena", SEED, values, show(rows), "Planned arena, per call")
+    harness.report(args, "arena", SEED, values, show(rows))
     return harness.verdict("arena", list(complaints(rows)), args.check)
 
 

@@ -32,12 +32,6 @@ SOLVERS = {
 }
 # Points by which the graph planner may be behind any chain.
 BEHIND = 0.01
-ABOUT = f"""\
-Models recorded on CPU with one thread: gpt2-12 {recorded.MODELS["gpt2-12"]}, \
-resnet-101 {recorded.MODELS["resnet-101"]}. A share of the activations is the budget: \
-the peak that the unmanaged step would have if every saved tensor had that share of \
-its bytes. No offload. Where a solver has no plan its cell names the least budget that \
-it knows one for, in MiB."""
 
 
 @dataclasses.dataclass
@@ -106,7 +100,7 @@ def show(rows: list[Row]) -> str:
         ]
         name = [row.model, str(row.share), mib(row.budget)]
         body.append([*name, *cells, f"{row.bound:.2f}"])
-    return f"{harness.table([header, *body])}\n\n{ABOUT}"
+    return harness.table([header, *body])
 
 
 def main() -> int:
@@ -120,7 +114,7 @@ def main() -> int:
         print(f"bench blocks: {error}", file=sys.stderr)
         return 1
     values = [dataclasses.asdict(row) for row in rows]
-    harness.report(args, "blocks", SEED, values, show(rows), "Graphs as chains")
+    harness.report(args, "blocks", SEED, values, show(rows))
     complaints = [text for row in rows for text in row.complaints()]
     return harness.verdict("blocks", complaints, args.check)
 

@@ -228,9 +228,10 @@ def show(rows: list[Row], shared: Shared, linear: list[tuple[int, float]]) -> st
         cells = [row.solver, str(row.stages), row.times, f"{row.seconds:.4f}"]
         body.append([*cells, f"{row.memory / 1e6:.0f}", rival, faster, more])
     threads = (
-        f"Two threads, rotor, {shared.stages} stages: {shared.threads:.3f} s a table; "
-        f"two copies: {shared.copies:.3f} s for two; two threads reach "
-        f"{shared.ratio:.2f} of two copies."
+        f"With rotor and {shared.stages} stages, two threads take "
+        f"{shared.threads:.3f} s for one table, and two copies of the program "
+        f"{shared.copies:.3f} s for two: two threads reach {shared.ratio:.2f} of two "
+        f"copies."
     )
     layers = [["minpeak, layers", "s", "ns a layer"]]
     for count, seconds in linear:
@@ -259,7 +260,7 @@ def main() -> int:
     values.append(dataclasses.asdict(shared) | {"ratio": shared.ratio})
     values += [{"solver": "minpeak", "layers": n, "seconds": s} for n, s in linear]
     body = show(rows, shared, linear)
-    harness.report(args, "chain", SEED, values, body, "Chain solvers")
+    harness.report(args, "chain", SEED, values, body)
     found = list(complaints(rows, shared, linear))
     return harness.verdict("chain", found, args.check)
 

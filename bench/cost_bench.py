@@ -28,7 +28,6 @@ from callgrind import Counts
 
 CHILD = harness.ROOT / "bench" / "cost_child.py"
 GOLDEN = harness.ROOT / "tests" / "golden" / "cost.json"
-SECTION = "Cost in instructions"
 LAYERS = (24, 72)
 SEED = 1
 OPS, STEPS = 200, 3  # ops and steps of cost_child.py
@@ -230,7 +229,7 @@ def main() -> int:
     complaints += [c for row in figures for c in row.complaints()]
     complaints += drift(figures)
     listed = [dataclasses.asdict(row) for row in figures]
-    harness.report(args, "cost", SEED, listed, show(figures), SECTION)
+    harness.report(args, "cost", SEED, listed, show(figures))
     return harness.verdict("cost", complaints, args.check)
 
 

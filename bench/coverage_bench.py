@@ -37,18 +37,6 @@ QUICK = ["graph net"]
 BUDGET = 64 << 10
 # Per cent of the bytes that autograd saves.
 WANTED = 95.0
-ABOUT = f"""\
-Saved: the storages that autograd packs in one step, each once, without parameters, \
-buffers and the step's inputs, as hooks of Python count them in an unmanaged process. \
-Seen: the same by the runtime's own report, which cannot tell what was made before \
-the first recorded op from buffers and inputs and leaves it out. Of those it can \
-recompute some by a recipe that it has verified and has a copy as the only way for \
-others; what it keeps stays. Managed: recomputable and offload only, per cent of \
-saved; {WANTED:g} is asked for. Away: per cent of the managed bytes that had left \
-when the backward began, under a budget of {BUDGET >> 10} KiB. Same: under that \
-budget losses of the {{steps}} steps, all gradients and buffers equal those of the \
-unmanaged run bit for bit; dropped and copied: MiB in all these steps. Below the \
-table: what is not recomputable, by op and reason, from half a per cent on."""
 
 
 @dataclasses.dataclass
@@ -135,9 +123,8 @@ def show(rows: list[Row]) -> str:
         shares = [f"{row.share:.2f}", f"{row.away:.2f}"]
         done = ["yes" if row.same else "NO", mib(row.dropped), mib(row.spilled)]
         body.append([row.model, mib(row.saved), *sizes, *shares, *done])
-    about = ABOUT.format(steps=rows[0].steps)
     lines = "\n".join(line for row in rows for line in row.groups())
-    return f"{harness.table([header, *body])}\n\n{about}\n\n{lines}"
+    return f"{harness.table([header, *body])}\n\n{lines}".strip()
 
 
 def main() -> int:
@@ -152,7 +139,6 @@ def main() -> int:
         seed=1,
         rows=[dataclasses.asdict(row) for row in rows],
         body=show(rows),
-        section="coverage",
     )
     complaints = [text for row in rows for text in row.complaints()]
     return harness.verdict("coverage", complaints, args.check)

@@ -163,8 +163,7 @@ def main() -> int:
         return 1
     rows += timed
     shares = [dataclasses.asdict(row) | {"more": row.more} for row in rows]
-    section = "A job that fits its budget"
-    harness.report(args, "fits", SEED, shares, show(rows, line), section)
+    harness.report(args, "fits", SEED, shares, show(rows, line))
     complaints = [text for row in rows for text in row.complaints()]
     if not line.startswith(CLOSING):
         complaints.append(f"the run ends with {line!r}, not with {CLOSING!r}")

@@ -23,7 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 JOBS = ROOT / "bench" / "jobs"
-RESULTS = ROOT / "bench" / "RESULTS.md"
+RESULTS = ROOT / "bench" / "results"  # a page for each bench
 PYTHON = ROOT / ".venv" / "bin" / "python"
 EBBTIDE = ROOT / ".venv" / "bin" / "ebbtide"
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -223,7 +223,7 @@ def provenance(command: str, seed: int) -> str:
         check=True,
     ).stdout.strip()
     # Results of the bench before are no change of what is measured.
-    outside = [":/", ":(exclude,top)bench/RESULTS.md"]
+    outside = [":/", ":(exclude,top)bench/results"]
     dirty = subprocess.run(
         ["git", "diff", "--quiet", "HEAD", "--", *outside], cwd=ROOT, check=False
     )
@@ -239,16 +239,21 @@ def processor() -> str:
     return found[1] if found else platform.machine()
 
 
-def publish(section: str, text: str) -> None:
-    """Replaces one section of RESULTS.md, or adds it."""
-    old = RESULTS.read_text() if RESULTS.exists() else "# Results\n"
+def publish(bench: str, section: str, text: str) -> None:
+    """Replaces one section of the bench's page, or adds it.
+
+    The text before the first section is written by hand: what is measured, how to run
+    it and how to read the columns.
+    """
+    page = RESULTS / f"{bench}.md"
+    old = page.read_text() if page.exists() else f"# {bench}\n"
     new = f"## {section}\n\n{text.strip()}\n"
     pattern = re.compile(rf"^## {re.escape(section)}\n.*?(?=^## |\Z)", re.M | re.S)
     if pattern.search(old):
         changed = pattern.sub(lambda _: new + "\n", old)
     else:
         changed = old.rstrip() + "\n\n" + new
-    RESULTS.write_text(changed.rstrip() + "\n")
+    page.write_text(changed.rstrip() + "\n")
 
 
 def bench_parser(doc: str, quick: str) -> argparse.ArgumentParser:
@@ -266,12 +271,12 @@ def report(
     seed: int,
     rows: list[dict[str, Any]],
     body: str,
-    section: str | None,
+    section: str | None = "Results",
 ) -> None:
     """Prints `rows` with --json, else `body` below its provenance.
 
-    That becomes a section of RESULTS.md as well, unless it is None or --quick has
-    left something out.
+    That becomes a section of the bench's page as well, unless it is None or --quick
+    has left something out.
     """
     if args.json:
         print(json.dumps(rows, indent=1))
@@ -279,8 +284,9 @@ def report(
     command = " ".join([f"./dev bench {bench}", *sys.argv[1:]])
     text = f"{provenance(command, seed)}\n\n{body}"
     print(text)
+    progress(f"bench/results/{bench}.md says how to read the columns")
     if section is not None and not args.quick:
-        publish(section, text)
+        publish(bench, section, text)
 
 
 def verdict(bench: str, complaints: Sequence[str], check: bool) -> int:

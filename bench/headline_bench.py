@@ -33,25 +33,6 @@ SHORT_STEPS, SHORT_RUNS = 6, 5
 NAMED = {2: 15, 4: 20}
 # Joint is the product; each of the others forbids one of its means.
 WAYS = ["joint", "recompute", "offload"]
-PAPERS = harness.table(
-    [
-        ["paper", "activation memory", "overhead", "where"],
-        ["POFO", "÷4-6", "below 20 %", "NeurIPS 2021, abstract"],
-        ["HiRemate", "-50-70 % (÷2-3.3)", "10-15 %", "ICML 2025, abstract"],
-        ["Rockmate", "÷2-5", "10-20 %", "arXiv 2307.01236, abstract"],
-    ]
-)
-ABOUT = """\
-Activations: live bytes at the peak less those alive when the forward began \
-(parameters, optimizer state, and gradients where the script keeps them that long); \
-what backward makes of gradients counts as activations. ÷: the unmanaged run's over \
-them. Overhead: median step over the \
-unmanaged median, all ways running side by side, a few steps of each in turn; spread: \
-distance of the quartiles of the unmanaged steps, per cent of their median. Joint may \
-spill and recompute, recompute may not spill, offload may not recompute; the row of \
-hooks is synchronous offloading in Python (bench/pyoff.py), which copies everything. \
-Floor: the least budget from the planner's on, by MiB, that no step of five short runs \
-exceeded. The papers' figures are of GPUs and their own networks:"""
 
 
 @dataclasses.dataclass
@@ -230,16 +211,15 @@ def show(rows: list[Row], sizes: list[Batch], notes: list[str]) -> str:
         ]
         for row in rows
     ]
-    parts = [harness.table([header, *body]), "\n".join(notes), ABOUT, PAPERS]
+    parts = [harness.table([header, *body]), "\n".join(notes)]
     if sizes:
         largest_of = [["job", "budget MiB", "unmanaged", "checkpoint", "ebbtide"]]
         for size in sizes:
             counts = [str(count) for count in size.batches.values()]
             largest_of.append([size.job, mib(size.budget), *counts])
         parts += [
-            "Largest batch whose live bytes stay within the unmanaged run's peak at "
-            "the job's own batch (to within an 8th; ebbtide with --strict, which ends "
-            "a job that does not fit):",
+            "The largest batch whose live bytes stay within the unmanaged run's peak "
+            "at the job's own batch, to within an 8th:",
             harness.table(largest_of),
         ]
     return "\n\n".join(parts)
@@ -264,7 +244,7 @@ def main() -> int:
             bench = Bench(job, factors, QUICK if args.quick else TURNS)
             rows += bench.rows()
             spread = f"{100 * bench.spread:.1f} %"
-            notes.append(f"- {name}: unmanaged steps spread {spread}")
+            notes.append(f"- {name}: the unmanaged steps spread by {spread}")
             if not args.quick:
                 sizes.append(batches(job, batch, most=16 * batch))
     except harness.JobError as error:
@@ -277,7 +257,7 @@ def main() -> int:
         SEED,
         printed + [dataclasses.asdict(size) for size in sizes],
         show(rows, sizes, notes),
-        None if args.job else "headline",
+        None if args.job else "Results",
     )
     complaints = [line for row in rows for line in row.complaints()]
     for size_ in sizes:

@@ -190,9 +190,7 @@ def main() -> int:
         print(f"bench hierarchical: {error}", file=sys.stderr)
         return 1
     values = [dataclasses.asdict(row) for row in rows]
-    harness.report(
-        args, "hierarchical", SEED, values, show(rows), "Hierarchical planner"
-    )
+    harness.report(args, "hierarchical", SEED, values, show(rows))
     return harness.verdict("hierarchical", list(complaints(rows)), args.check)
 
 

@@ -76,15 +76,15 @@ class Bench:
         yield self.row("checkpoint", self.rival, rival_peak)
         least, witness = job.floor
         self.notes.append(
-            f"{self.name}, {self.threads} threads: floor with spill "
-            f"{mib(job.floor_with_spill)} MiB (all saved tensors copied away), "
-            f"without {mib(least)} MiB ({witness})"
+            f"{self.name}, {self.threads} threads: the floor is "
+            f"{mib(job.floor_with_spill)} MiB with offload (all saved tensors copied "
+            f"away) and {mib(least)} MiB without ({witness})"
         )
         for spill, floor in {True: job.floor_with_spill, False: least}.items():
             for fraction in self.fractions:
                 budget = between(floor, unmanaged, fraction)
                 run = harness.managed(job.command(), budget, spill=spill)
-                way = f"{fraction} % {'spill' if spill else 'recompute'}"
+                way = f"{fraction} % {'offload' if spill else 'recompute'}"
                 yield self.row(way, run, run.live, budget)
 
     def row(self, way: str, run: Run, peak: int, budget: int | None = None) -> Row:
@@ -110,8 +110,8 @@ class Bench:
 
 def show(rows: list[Row]) -> str:
     header = ["job", "threads", "way", "budget MiB", "peak MiB", "hash"]
-    header += ["s/step", "/ unmanaged", "/ checkpoint", "spilled MiB", "ops replayed"]
-    header += ["predicted s", "predicted MiB"]
+    header += ["s/step", "/ unmanaged", "/ checkpoint", "offloaded MiB"]
+    header += ["ops recomputed", "predicted s", "predicted MiB"]
     body = [
         [
             row.job,
@@ -163,7 +163,7 @@ def main() -> int:
         SEED,
         [dataclasses.asdict(row) for row in rows],
         f"{show(rows)}\n\n{floors}",
-        None if args.job else "jobs",
+        ", ".join(args.job or ["All jobs"]),
     )
     complaints = [line for row in rows for line in row.complaints()]
     return harness.verdict("jobs", complaints, args.check)

@@ -82,7 +82,7 @@ def main() -> int:
             ),
         ]
     )
-    harness.report(args, "launch", SEED, rows, table, "Import time")
+    harness.report(args, "launch", SEED, rows, table)
     found = [
         f"{row['way']}: {1e3 * row['ours']:.1f} ms of ebbtide"
         for row in rows

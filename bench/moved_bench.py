@@ -28,9 +28,6 @@ SIMULATED = {
     "CUBLAS_WORKSPACE_CONFIG": ":16:8",
     "CUBLASLT_WORKSPACE_SIZE": "64",
 }
-ABOUT = """\
-MiB, seconds of the fastest step, and GiB per step. State: parameters, gradients and \
-moments. Peak: of all steps. Predicted: from all at once to one after the other."""
 
 
 @dataclasses.dataclass
@@ -142,7 +139,7 @@ def show(rows: list[Row]) -> str:
         ]
         for row in rows
     ]
-    return f"{harness.table([header, *body])}\n\n{ABOUT}"
+    return harness.table([header, *body])
 
 
 def main() -> int:
@@ -157,7 +154,7 @@ def main() -> int:
         print(f"bench moved: {error}", file=sys.stderr)
         return 1
     dictionaries = [dataclasses.asdict(row) for row in rows]
-    harness.report(args, "moved", SEED, dictionaries, show(rows), "moved")
+    harness.report(args, "moved", SEED, dictionaries, show(rows))
     complaints = [line for row in rows for line in row.complaints()]
     return harness.verdict("moved", complaints, args.check)
 

@@ -197,7 +197,7 @@ class Bench:
             if values["state"] != "steady":
                 yield f"{place}: measured in state {values['state']}, not in steady"
             if values["ops_replayed"] or not values["bytes_spilled"]:
-                yield f"{place}: the plan should spill and not recompute"
+                yield f"{place}: the plan should offload and not recompute"
 
 
 def show(bench: Bench, rows: list[Row]) -> str:
@@ -214,9 +214,10 @@ def show(bench: Bench, rows: list[Row]) -> str:
     ]
     states = ", ".join(values["state"] for values in bench.planned)
     whole = (
-        f"Unmanaged: {bench.of('unmanaged', 'op'):.0f} ns per op, "
-        f"{bench.of('unmanaged', 'step') / 1e3:.0f} us per step of "
-        f"{bench.of('unmanaged', 'packs'):.0f} packs. Active: in state {states}."
+        f"Unmanaged, an op takes {bench.of('unmanaged', 'op'):.0f} ns and a step of "
+        f"{bench.of('unmanaged', 'packs'):.0f} packs "
+        f"{bench.of('unmanaged', 'step') / 1e3:.0f} us. The active runs ended in the "
+        f"states {states}."
     )
     return f"{harness.table([header, *body])}\n\n{whole}"
 
@@ -247,7 +248,7 @@ def main() -> int:
         return 1
     rows = bench.rows()
     shares = [dataclasses.asdict(row) | {"share": row.share} for row in rows]
-    harness.report(args, "overhead", SEED, shares, show(bench, rows), "Overhead")
+    harness.report(args, "overhead", SEED, shares, show(bench, rows))
     complaints = [line for row in rows for line in row.complaints()]
     complaints += bench.complaints()
     return harness.verdict("overhead", complaints, args.check)

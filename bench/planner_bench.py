@@ -189,7 +189,7 @@ def main() -> int:
     values = [dataclasses.asdict(row) for row in rows]
     values += [dataclasses.asdict(row) for row in real]
     body = f"{show(rows)}\n\n{recorded.show(real)}"
-    harness.report(args, "planner", SEED, values, body, "Planner")
+    harness.report(args, "planner", SEED, values, body)
     complaints = [text for row in rows for text in row.complaints()]
     complaints += [text for row in real for text in row.complaints()]
     return harness.verdict("planner", complaints, args.check)

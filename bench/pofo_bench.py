@@ -51,12 +51,6 @@ FEW_RATIOS = [0.3, 0.6]
 FEW_SHARES = [25, 35, 55]
 LIMIT = 5.0
 BEHIND = 0.5  # points that the graph planner may be behind
-DIFFERENCES = """\
-The same steps as chains and as graphs of an op for each stage. Where the graph \
-planner is faster it keeps, moves or makes again a stage's output and what is saved \
-beside it one by one, where POFO's items are whole, or copies out in backward. In \
-POFO's favour it reads what is being copied out, moves the input, and its stages that \
-save nothing do not make what they would save. Empty: no plan."""
 HALF = 0.5  # half of the last digit of a share that is printed whole
 TENTH = 0.05  # half of the last digit of one with a decimal
 
@@ -217,7 +211,7 @@ def show_beside(rows: list[Beside]) -> str:
     for row in rows:
         figures = [number(value, 2) for value in (row.pofo, row.graph, row.bound)]
         body.append([row.model, str(row.ratio), str(row.share), *figures])
-    return f"{harness.table([header, *body])}\n\n{DIFFERENCES}"
+    return harness.table([header, *body])
 
 
 def show(rows: list[Row]) -> str:
@@ -239,18 +233,7 @@ def show(rows: list[Row]) -> str:
         ]
         for row in rows
     ]
-    return f"{harness.table([header, *body])}\n\n{about()}"
-
-
-def about() -> str:
-    budgets = ", ".join(str(share) for share in SHARES)
-    return (
-        f"Means over budgets of {budgets} % of the peak that keeps everything, where "
-        f"rematerialization alone has a plan, and over lanes that move "
-        f"{', '.join(str(ratio) for ratio in RATIOS)} of all saved bytes during the "
-        f"forward. Least: the budget within {OVERHEAD:.0%} overhead. POFO's authors "
-        f"say a third removed, and memory divided by 4 to 6 within 20 %."
-    )
+    return harness.table([header, *body])
 
 
 def main() -> int:
@@ -271,7 +254,7 @@ def main() -> int:
     measured: list[Row | Beside] = [*rows, *others]
     values = [dataclasses.asdict(row) for row in measured]
     text = f"{show(rows)}\n\n{show_beside(others)}"
-    harness.report(args, "pofo", SEED, values, text, "POFO on chains of models")
+    harness.report(args, "pofo", SEED, values, text)
     complaints = [line for row in measured for line in row.complaints()]
     return harness.verdict("pofo", complaints, args.check)
 

@@ -28,15 +28,6 @@ TURNS = Turns(first=16, rounds=9, length=6)
 QUICK = Turns(first=12, rounds=1, length=6)
 UNMANAGED = ["unmanaged", "unmanaged again"]
 NEAR = 0.05  # share of the predicted time
-ABOUT = f"""\
-Measured: the median of the steps that followed the plan and that no other process \
-interrupted, at least {STEPS}. Off: by how much it is above the prediction. Spread: \
-distance of the quartiles of the unmanaged steps that ran in turn with them; the time \
-holds within {100 * NEAR:g} % or that, whichever is larger. The peak is the one of \
-the step that is furthest from the prediction; it holds within the larger of 1 % and \
-1 MiB. A job's budgets are shares of the way from its floor to its unmanaged peak. \
-Plans that lost their trial steps, to another or to evicting on demand, are not \
-in the table."""
 LOST = "the plan was slower than evicting on demand"
 
 
@@ -98,7 +89,7 @@ class Bench:
         floors = {True: job.floor_with_spill, False: job.floor[0]}
         for spill, floor in floors.items():
             for share in self.shares:
-                way = f"{share} % {'spill' if spill else 'recompute'}"
+                way = f"{share} % {'offload' if spill else 'recompute'}"
                 budget = between(floor, job.recorded.live, share)
                 launches[way] = managed(command, budget, spill=spill)
         timed = interleaved.interleave(launches, self.turns)
@@ -208,8 +199,8 @@ def main() -> int:
         "prediction",
         SEED,
         [dataclasses.asdict(row) for row in rows],
-        f"{show(rows)}\n\n{ABOUT}\n\n{listed}".strip(),
-        None if args.job else "prediction",
+        f"{show(rows)}\n\n{listed}".strip(),
+        None if args.job else "Results",
     )
     complaints += [line for row in rows for line in row.complaints()]
     return harness.verdict("prediction", complaints, args.check)

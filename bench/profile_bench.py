@@ -18,12 +18,6 @@ from interleaved import Timed
 from prediction_bench import JOBS, SEED
 
 NEAR = 0.03
-ABOUT = f"""\
-Off: the median over the steps that followed a plan, and that no other process \
-interrupted, of the distance between a step's time and what was foretold when it \
-began, as a share of the latter. Spread: distance of the quartiles of the unmanaged \
-steps that ran in turn with them. A job holds where the median over all its plans' \
-steps is within {100 * NEAR:g} % or the spread, whichever is larger."""
 
 
 @dataclasses.dataclass
@@ -114,8 +108,8 @@ def main() -> int:
         print(f"bench profile: {error}", file=sys.stderr)
         return 1
     listed = [dataclasses.asdict(row) for row in rows]
-    section = None if args.job else "What profiles foretell"
-    harness.report(args, "profile", SEED, listed, f"{show(rows)}\n\n{ABOUT}", section)
+    section = None if args.job else "Results"
+    harness.report(args, "profile", SEED, listed, show(rows), section)
     complaints = [line for row in rows for line in row.complaints()]
     return harness.verdict("profile", complaints, args.check)
 

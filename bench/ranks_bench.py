@@ -111,7 +111,8 @@ def main() -> int:
         *("way", "ranks", "peak MiB", "managed", "step ms", "managed step"),
         *("cpu ms", "managed cpu", "results"),
     ]
-    harness.report(args, "ranks", SEED, rows, harness.table([head, *cells]), "Ranks")
+    section = None if args.ranks else " and ".join(args.way or ["All ways"])
+    harness.report(args, "ranks", SEED, rows, harness.table([head, *cells]), section)
     found = [complaint for row in rows for complaint in complaints(row)]
     return harness.verdict("ranks", found, args.check)
 

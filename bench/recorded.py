@@ -19,16 +19,10 @@ from harness import mib
 TRACES = harness.ROOT / "build" / "profiles"
 BUDGETS = harness.ROOT / "build" / "release" / "bench" / "profile_budgets"
 JOBS = ["gpt", "resnet", "unet", "lstm", "encdec"]
-MODELS = {
-    "gpt2-12": "batch 1, length 512",
-    "gpt2-48": "batch 1, length 256",
-    "resnet-50": "batch 4",
-    "resnet-101": "batch 4",
-    "resnet-152": "batch 4",
-    "vit-b": "batch 4",
-    "unet-full": "batch 1, 256 pixels",
-    "encdec-12": "batch 2, length 128",
-}
+MODELS = [  # names in bench/models.py
+    *("gpt2-12", "gpt2-48", "resnet-50", "resnet-101", "resnet-152"),
+    *("vit-b", "unet-full", "encdec-12"),
+]
 STEPS = 7  # the profile is of the five in the middle
 SHARES = [15, 25, 40, 60]
 # Seconds: for a plan, and within which there has to be a first one.
@@ -41,18 +35,6 @@ GAP = 1.0
 # resnet-50 raise the bound by 0.4 points, ten times the evaluations do not better the
 # plan, and the exact program is as far from it after ten minutes.
 LOOSE = [("resnet-50", 15), ("resnet-152", 15)]
-LOOSE_ROWS = " and ".join(f"{model} at {share} %" for model, share in LOOSE)
-ABOUT = f"""\
-Models recorded on CPU with one thread, as small as this: \
-{"; ".join(f"{name} {size}" for name, size in MODELS.items())}; the others are \
-bench/jobs at full size. A share of the activations is the budget: the peak that the \
-unmanaged step would have if every saved tensor had that share of its bytes, so that \
-what no plan can remove is in it whole. First: the least of the time limits \
-{", ".join(f"{limit:g}" for limit in FIRST)} s within which there was a plan. No \
-offload: nothing is copied anywhere in an unmanaged run, so nothing is known of it. \
-Gap: per cent by which the step may be longer than the best one; at most {GAP:g} is \
-allowed but where the bound says too little: {LOOSE_ROWS}. Where there is no plan the \
-row names the least budget that one is known for and what needs it."""
 
 
 @dataclasses.dataclass
@@ -222,4 +204,4 @@ def show(measured: list[Row]) -> str:
         ]
         for row in measured
     ]
-    return f"{harness.table([header, *body])}\n\n{ABOUT}"
+    return harness.table([header, *body])

@@ -48,16 +48,6 @@ SEED = 10
 RANDOM = {20_000: 1.0, 100_000: 10.0}  # buffers, and the seconds that are asked
 WASTE = 1.0  # per cent, of a plan on a recorded step
 SECONDS = 10.0
-ABOUT = """\
-Waste in per cent over the bound, the most bytes that are live at once. Calls: into \
-the driver in the last step. Sizes of the minimalloc traces are units of their \
-authors, so only policies without sizes of their own are shown for them; each is known \
-to fit in 1,048,576. A plan is the same in every step. native and expandable are held \
-to PyTorch's own allocator by a test, rmm-pool is not held to RMM. Jobs: one step \
-between two calls of the optimizer, what stays from step to step included, on the \
-simulated device; `within` is the budget. `offload`: the program moves that share of \
-the large tensors that autograd saves by copies on a second stream, on which they come \
-back. `random`: placed only; lives of up to a tenth of the trace, sizes to 2 MiB."""
 
 
 @dataclasses.dataclass
@@ -180,7 +170,7 @@ def show(rows: list[Row], steps: list[int]) -> str:
         ]
         for row in rows
     ]
-    return f"{harness.table([header, *body])}\n\n{ABOUT}"
+    return harness.table([header, *body])
 
 
 def main() -> int:
@@ -210,8 +200,7 @@ def main() -> int:
         print(f"bench replay: {error}", file=sys.stderr)
         return 1
     values = [dataclasses.asdict(row) for row in rows]
-    body = show(rows, steps)
-    harness.report(args, "replay", SEED, values, body, "Allocation traces")
+    harness.report(args, "replay", SEED, values, show(rows, steps))
     complaints = [line for row in rows for line in row.complaints()]
     return harness.verdict("replay", complaints, args.check)
 

@@ -26,16 +26,6 @@ QUICK = Turns(first=6, rounds=1, length=4)
 PLAIN = "unmanaged"
 AGAIN = "unmanaged again"
 CACHED = "offload to the page cache"
-ABOUT = """\
-s/step: median of the steps that no other process interrupted, after the first \
-{first}. Spread: distance of the quartiles of those steps, per cent of the median. \
-Peak: live bytes, of a run of its own for those that ebbtide does not manage. At its \
-peak: ebbtide's step time with the rival's peak as budget. At its time: the least peak \
-of ebbtide's runs (the second table; a ladder of budgets, no search between its rungs) \
-whose step takes no longer than the rival's. Offloading goes past the page cache, as \
-ebbtide's does. The row of the page cache is no rival: its copies stay in RAM that \
-live bytes do not count. Checkpointing updates BatchNorm's running \
-statistics twice, so its hash differs for resnet."""
 
 
 @dataclasses.dataclass
@@ -194,8 +184,8 @@ def main() -> int:
         "rivals",
         SEED,
         [dataclasses.asdict(row) for row in rows],
-        f"{show(rows)}\n\n{ABOUT.format(first=turns.first)}",
-        None if args.job else "rivals",
+        show(rows),
+        None if args.job else "Results",
     )
     complaints = [line for row in rows for line in row.complaints()]
     return harness.verdict("rivals", complaints, args.check)

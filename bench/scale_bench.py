@@ -158,7 +158,7 @@ def main() -> int:
         print(f"bench scale: {error}", file=sys.stderr)
         return 1
     values = [dataclasses.asdict(row) for row in rows]
-    harness.report(args, "scale", SEED, values, show(rows), "Scale")
+    harness.report(args, "scale", SEED, values, show(rows))
     complaints = [text for row in rows for text in row.complaints()]
     return harness.verdict("scale", complaints, args.check)
 

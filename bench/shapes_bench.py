@@ -29,17 +29,6 @@ ALONE = Turns(first=14, rounds=2, length=5)
 WARM = 5  # times that each length comes before its steps count
 SHARE = 0.35  # share of the bytes saved for the longest
 MOST_LOSS = 3.0  # per cent
-ABOUT = """\
-Budget: {budget} MiB, {share:.0%} of what an unmanaged step of the longest saves, \
-beside what is always there; spilling is allowed. Each length comes equally often, in \
-random order; the first {warm} times that it comes are warm-up. Alone: {alone} steps \
-of that length and no other, the last {counted} of them but for the first of a turn. \
-Times are medians over the unmanaged program's of the same steps, the two running side \
-by side, a few steps of each in turn. Loss: mixed over alone. PyTorch's: the same of \
-the unmanaged programs, which did not run side by side. {steps} steps of {count} \
-lengths, {over} of them over budget; {remembered} kinds of step are remembered of at \
-most {bound}, {plans} plans were made; losses, parameters and optimizer equal those of \
-the unmanaged run: {same}. States in which steps ended: {states}."""
 
 
 @dataclasses.dataclass
@@ -169,20 +158,15 @@ def show(result: Result, turns: Turns) -> str:
     body.append(["mean", "", "", "", "", *means, ""])
     kinds = result.report["signatures"]
     by_state = result.report["steps_by_state"].items()
-    about = ABOUT.format(
-        budget=mib(result.budget),
-        share=SHARE,
-        warm=WARM,
-        alone=ALONE.steps,
-        counted=ALONE.rounds * ALONE.length,
-        steps=turns.steps,
-        count=len(result.rows),
-        over=result.report["over_budget_steps"],
-        remembered=kinds["remembered"],
-        bound=kinds["bound"],
-        plans=kinds["plans_made"],
-        same="yes" if result.same else "NO",
-        states=", ".join(f"{state} {number}" for state, number in by_state),
+    states = ", ".join(f"{state} {number}" for state, number in by_state)
+    about = (
+        f"The budget is {mib(result.budget)} MiB. "
+        f"{result.report['over_budget_steps']} of the {turns.steps} mixed steps of "
+        f"{len(result.rows)} lengths are over it. The run remembers "
+        f"{kinds['remembered']} kinds of step of at most {kinds['bound']}, and made "
+        f"{kinds['plans_made']} plans. Losses, parameters and optimizer equal those of "
+        f"the unmanaged run: {'yes' if result.same else 'NO'}. The steps ended in "
+        f"these states: {states}."
     )
     return f"{harness.table([header, *body])}\n\n{about}"
 
@@ -197,7 +181,6 @@ def main() -> int:
         seed=SEED,
         rows=[dataclasses.asdict(row) for row in result.rows],
         body=show(result, turns),
-        section="shapes",
     )
     return harness.verdict("shapes", list(result.complaints()), args.check)
 

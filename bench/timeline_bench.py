@@ -21,7 +21,6 @@ import callgrind
 import harness
 from browser import browser
 
-SECTION = "Timelines"
 SYNTHETIC = harness.ROOT / "build" / "release" / "bench" / "synthetic_trace"
 CHILD = harness.ROOT / "bench" / "record_child.py"
 SEED = 1
@@ -179,7 +178,7 @@ def main() -> int:
         print(f"bench timeline: {error}", file=sys.stderr)
         return 1
     listed = [dataclasses.asdict(row) for row in rows]
-    harness.report(args, "timeline", SEED, listed, show(rows), SECTION)
+    harness.report(args, "timeline", SEED, listed, show(rows))
     complaints = [c for row in rows for c in row.complaints()]
     return harness.verdict("timeline", complaints, args.check)
 

@@ -30,7 +30,6 @@ import twin
 
 LIBRARIES = harness.ROOT / "build" / "release" / "tests" / "cudasim" / "lib"
 CHILDREN = harness.ROOT / "bench" / "gpu"
-PAGES = harness.ROOT / "bench" / "results"
 MEASURED: dict[str, dict[str, Any]] = json.loads(
     (twin.MEASURED / "measured.json").read_text()
 )["rows"]
@@ -329,9 +328,8 @@ def main() -> int:
     for line in [*unmet(found), *wrong]:
         print(line, file=sys.stderr)
     if arguments.write:
-        PAGES.mkdir(exist_ok=True)
-        (PAGES / "twin.json").write_text(json.dumps(found, indent=1) + "\n")
-        (PAGES / "twin.md").write_text(f"{ABOUT}\n{page(found)}\n")
+        (harness.RESULTS / "twin.json").write_text(json.dumps(found, indent=1) + "\n")
+        (harness.RESULTS / "twin.md").write_text(f"{ABOUT}\n{page(found)}\n")
     return 1 if wrong else 0
 
 

@@ -27,7 +27,6 @@ from callgrind import Counts
 
 CHILD = harness.ROOT / "bench" / "watch_child.py"
 FACE = harness.ROOT / "tests" / "cudasim"
-SECTION = "Cost of watching on CUDA"
 SEED = 1
 STRETCHES = {"window": 192, "recorded": 2, "between": 2}  # steps, of watch_child.py
 # A file that is full from the start on gets only steps and peaks.
@@ -151,7 +150,7 @@ def main() -> int:
         print(f"bench watch: {error}", file=sys.stderr)
         return 1
     listed = [dataclasses.asdict(row) for row in figures]
-    harness.report(arguments, "watch", SEED, listed, show(figures), SECTION)
+    harness.report(arguments, "watch", SEED, listed, show(figures))
     complaints = [c for row in figures for c in row.complaints()]
     return harness.verdict("watch", complaints, arguments.check)
 

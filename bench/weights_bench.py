@@ -25,11 +25,6 @@ SHARES = [0, 5, 10, 20, 40, 60, 80]  # shares of the bytes that may leave
 JOINT_SHARES = [0, 20, 60]
 LIMIT = 60.0  # seconds for the bound
 GAP = 5.0  # per cent above the bound, on the mean of all
-ABOUT = """\
-Overheads in per cent of the step without waits, all values kept. Budget: from the \
-least one with a plan (0) to what all takes (100). Bound: the linear program, in \
-which any fraction of a weight may be copied. Empty: the greedy choice does not reach \
-the budget. Joint: values are moved or made again as well, under the same budget."""
 
 
 @dataclasses.dataclass
@@ -83,7 +78,8 @@ def measure(
             overhead(plan(chain, budget, "greedy-star", 0), base),
             overhead(ours, base),
             overhead(ours, base, "lower_bound_time"),
-            100 * ours["gap"] if ours["feasible"] else None,
+            # Sums in another order differ in the last digits.
+            max(0.0, 100 * ours["gap"]) if ours["feasible"] else None,
             ours["plan_seconds"],
         )
         if share in joint_shares:
@@ -115,8 +111,8 @@ def show(rows: list[Row]) -> str:
         ]
         for row in rows
     ]
-    mean = f"The gap is {mean_gap(rows):.2f} % on the mean."
-    return f"{harness.table([header, *body])}\n\n{mean} {ABOUT}"
+    mean = f"The mean of the gaps is {mean_gap(rows):.2f} %."
+    return f"{harness.table([header, *body])}\n\n{mean}"
 
 
 def main() -> int:
@@ -135,7 +131,7 @@ def main() -> int:
         print(f"bench weights: {error}", file=sys.stderr)
         return 1
     values = [dataclasses.asdict(row) for row in rows]
-    harness.report(args, "weights", SEED, values, show(rows), "Weight offload")
+    harness.report(args, "weights", SEED, values, show(rows))
     complaints = [line for row in rows for line in row.complaints()]
     if mean_gap(rows) > GAP:
         complaints.append(f"{mean_gap(rows):.2f} % above the bound, {GAP} asked")

@@ -2,7 +2,7 @@
 to take on a machine with one H100 of 80 GB and 16 cores.
 
 Case NAME is `case.NAME.WAY`; the other names are those of rows in
-bench/RESULTS-gpu.md. Only the standard library is needed.
+bench/results/gpu.md. Only the standard library is needed.
 """
 
 import dataclasses

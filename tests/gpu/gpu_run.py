@@ -32,7 +32,7 @@ from gpu_schedule import Counted, Limits, Schedule, chosen, counted, drive
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "build" / "gpu" / "results"
-TABLE = ROOT / "bench" / "RESULTS-gpu.md"
+TABLE = ROOT / "bench" / "results" / "gpu.md"
 # Seconds that --plan counts for what comes before this program: pip unpacks a wheel
 # in one where its own files have been read before.
 INSTALLATION = 5.0

@@ -1,4 +1,4 @@
-"""bench/RESULTS-gpu.md, from figures (gpu_results.py)."""
+"""bench/results/gpu.md, from figures (gpu_results.py)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,20 +18,32 @@ HEAD = [
     *("allocated", "reserved", "reserved at the end", "twin"),
 ]
 INTRODUCTION = """\
-# Results on a CUDA device
+# Jobs on a CUDA device
 
-`./dev gpu` measures them. Memory is in GiB. Seconds a step are the device's, the
-median over the later half of the steps; host seconds are what the host takes to queue
-a step. The budget of `half` is what unmanaged training reserves less half of what
-autograd holds, that of `as-checkpoint` is what checkpointing reserves, that of `mid`
-lies in the middle between the two. `twin` is what the simulated device says of the
-same run: seconds a step, and GiB reserved.
+This page has step times, memory and bits of training jobs on a real CUDA device:
+unmanaged, with checkpointing, and under ebbtide's budgets. `./dev gpu` measures them,
+and `./dev gpu --table` writes this page.
+
+How to read the columns of the first table, in which memory is in GiB:
+
+- *run*: the job and its way. The budget of `half` is the memory that unmanaged training
+  reserves less half of what autograd holds; `as-checkpoint` has as budget what
+  checkpointing reserves, and `mid` lies in the middle between that and the unmanaged
+  memory.
+- *s a step*: the device's seconds, the median over the later half of the steps; `died`
+  marks a run that ended early.
+- *host s*: the time that the host takes to queue a step.
+- *first s*: the seconds of the first step.
+- *allocated*, *reserved* and *reserved at the end*: the most of all steps, and the
+  last.
+- *twin*: seconds a step, and GiB reserved, of the same run on the simulated device
+  ([twin](twin.md)).
 """
 BITS = """\
-Each case trains twice unmanaged and once in each way, every time in a process of its
-own, with half of what autograd holds. Bits are those of the loss and of all gradients
-in every step, and of the model at the end. They are compared in the steps in which
-the two unmanaged runs have the same.
+Each case below trains twice unmanaged and once in each way, every time in a process of
+its own, with half of what autograd holds. The bits of the loss and of all gradients in
+every step, and of the model at the end, are compared in the steps in which the two
+unmanaged runs have the same. *the same unmanaged* is how far that is.
 """
 
 
@@ -111,8 +123,9 @@ def section(found: Summary, twin: Mapping[str, Any]) -> str:
     origin = found["origin"]
     parts = [
         f"## {origin['date']}: {origin['device'] or 'a device that said nothing yet'}",
-        f"Driver {origin['driver'] or 'unknown'}, torch {origin['torch'] or 'unknown'},"
-        f" ebbtide at {origin['commit'] or 'an unknown commit'}.",
+        f"Measured at commit {origin['commit'] or 'unknown'} by `./dev gpu`, driver "
+        f"{origin['driver'] or 'unknown'}, torch {origin['torch'] or 'unknown'}; later "
+        "changes of the code are not in these figures.",
     ]
     if found["rows"]:
         rows = [bench_row(n, r, twin.get(n, {})) for n, r in found["rows"].items()]
@@ -141,4 +154,5 @@ def text(summaries: Sequence[Summary], twin: Mapping[str, Any]) -> str:
 
 def write(path: Path, summaries: Sequence[Summary]) -> None:
     twin = json.loads(TWIN.read_text()) if TWIN.exists() else {}
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text(summaries, twin))

@@ -167,7 +167,8 @@ def test_blocks_that_are_not_run_say_why() -> None:
 
 def test_links_lead_somewhere() -> None:
     dead = []
-    for page in [*PAGES, *sorted(harness.ROOT.glob("*.md"))]:
+    others = [*harness.ROOT.glob("*.md"), *harness.RESULTS.glob("*.md")]
+    for page in [*PAGES, *sorted(others)]:
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
             if target.startswith("https://github.com/"):
                 pattern = r"https://github\.com/[\w.-]+/[\w.-]+/(issues|pull)/\d+"

@@ -21,7 +21,7 @@ MIB = harness.MIB
 PLAN = prediction_bench.Row(
     job="gpt",
     threads=1,
-    way="55 % spill",
+    way="55 % offload",
     offloads=True,
     steps=36,
     predicted=0.5,
@@ -85,7 +85,7 @@ def test_headline_prints_what_is_left_of_the_activations() -> None:
 
 def test_prediction_prints_a_row_for_every_plan_that_was_followed() -> None:
     rows = bench("prediction")
-    assert {row["way"] for row in rows} <= {"60 % spill", "60 % recompute"}
+    assert {row["way"] for row in rows} <= {"60 % offload", "60 % recompute"}
     for row in rows:
         assert row["identical"]
         assert row["steps"] >= 2
@@ -113,7 +113,7 @@ def test_a_prediction_that_fails_is_complained_of(
     complaints = list(dataclasses.replace(PLAN, **change).complaints())
     assert len(complaints) == (complaint is not None)
     if complaint is not None:
-        assert complaints[0].startswith("gpt, 1 threads, 55 % spill: ")
+        assert complaints[0].startswith("gpt, 1 threads, 55 % offload: ")
         assert complaint in complaints[0]
 
 

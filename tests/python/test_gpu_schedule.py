@@ -278,7 +278,7 @@ def test_the_published_table_is_that_of_the_stored_figures(tmp_path: Path) -> No
     """Figures of a run are stored as it prints them with --json."""
     out = tmp_path / "table.md"
     run([PYTHON, RUNNER, "--table", "--results", tmp_path / "none", "--out", out])
-    assert out.read_text() == (harness.ROOT / "bench" / "RESULTS-gpu.md").read_text()
+    assert out.read_text() == (harness.RESULTS / "gpu.md").read_text()
 
 
 def test_figures_printed_as_json_are_those_of_the_table(tmp_path: Path) -> None:

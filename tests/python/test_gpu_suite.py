@@ -87,7 +87,7 @@ def test_nothing_but_its_two_folders_is_needed(tmp_path: Path) -> None:
     jobs = ["--jobs", "gpt-1b.checkpoint.size", "--cores", "2"]
     done = run([PYTHON, runner, *jobs], **SIMULATED)
     assert done.returncode == 0, done.stderr
-    table = (tmp_path / "bench" / "RESULTS-gpu.md").read_text()
+    table = (tmp_path / "bench" / "results" / "gpu.md").read_text()
     assert "cudasim (no device)" in table
     records = gpu_results.read(tmp_path / "build/gpu/results/results.jsonl")
     assert [r["status"] for r in records if "job" in r] == ["done"]
