@@ -61,7 +61,10 @@ class DelegatingEngine final : public Engine {
   // of the stack does without us.
   std::unique_ptr<torch::autograd::SavedVariableHooks>
   get_default_saved_variable_hooks() override {
-    if (auto theirs = inner_.get_default_saved_variable_hooks()) return theirs;
+    if (auto theirs = inner_.get_default_saved_variable_hooks()) {
+      Runtime::Global().NoteForeignHooks();
+      return theirs;
+    }
     if (Busy::IsSet() || !Runtime::Global().WantsHooks()) return nullptr;
     if (at::SavedTensorDefaultHooks::get_tls_state().is_tracing) {
       return nullptr;

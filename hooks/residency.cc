@@ -316,13 +316,16 @@ void Residency::ForEachTapeOf(const c10::Storage& storage, Visit visit) {
   }
 }
 
-void Residency::BeforeForeignWrite(const c10::Storage& storage,
+bool Residency::BeforeForeignWrite(const c10::Storage& storage,
                                    const Tape* writer) {
+  bool is_on_tape = false;
   ForEachTapeOf(storage, [&](Tape* tape, int index) {
     if (tape == writer) return;
+    is_on_tape = true;
     BeforeWrite(tape, index);
     tape->storages[index].rewritten = true;
   });
+  return is_on_tape;
 }
 
 void Residency::MarkRewritten(const c10::Storage& storage) {

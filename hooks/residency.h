@@ -93,8 +93,8 @@ class Residency {
   // would lose their recipe.
   void BeforeWrite(Tape* tape, int written);
   // Calls BeforeWrite for all tapes but `writer`, the one that records the
-  // write, if any.
-  void BeforeForeignWrite(const c10::Storage& storage, const Tape* writer);
+  // write, if any. True if the storage is on one of them.
+  bool BeforeForeignWrite(const c10::Storage& storage, const Tape* writer);
   // The program frees a block: recomputes storages whose recipes read it, while
   // its bytes are there. `is_backward`: a block freed in a backward pass
   // existed for all of it, so its storage need not be watched.

@@ -180,6 +180,7 @@ void Runtime::BeginPair() {
   residency_.MeasureCopies(!IsUnrecorded() && watch_.has_marks());
   TellCupti();
   in_backward_ = false;
+  has_foreign_hooks_ = false;
   complete_ = false;
   as_planned_ = false;
   saves_ = 0;
@@ -240,6 +241,8 @@ void Runtime::EndPair() {
   if (in_backward_) watch_.EndBackward();
   RunLog::Global().EndPass();
   in_backward_ = false;
+  is_unobserved_ = false;
+  graph_.Clear();
   if (steady_run_ != nullptr) EndSteadyPair();
   if (IsManaging() && IsNextRecorded()) EnableRecorder(true);
   EndPlanRun();

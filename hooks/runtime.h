@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "hooks/backward_graph.h"
 #include "hooks/device.h"
 #include "hooks/lru_map.h"
 #include "hooks/out_of_memory.h"
@@ -97,6 +98,8 @@ class Runtime final : public TapeListener {
   // The end of the process: writes the report, returns the closing line.
   std::string Finish();
 
+  // The program's own hooks save a tensor: they may run anything in backward.
+  void NoteForeignHooks() { has_foreign_hooks_ = true; }
   // True if saved tensors of this thread are to be packed by ebbtide.
   // Lock-free.
   bool WantsHooks() const;
@@ -129,8 +132,10 @@ class Runtime final : public TapeListener {
   void OnFailure(const std::string& what) override { TurnOff(what); }
   // Without a budget nothing is evicted, and nothing has to be recomputed.
   bool WantsWrites() override { return settings_.budget.has_value(); }
+  // Writes matter to saved tensors that are alive.
   bool LeavesOutOptimizers() override {
-    return !settings_.budget && !in_pair_ && !optimizers_train_;
+    return !in_pair_ && !optimizers_train_ &&
+           (!settings_.budget || residency_.CountSavedTensors() == 0);
   }
   bool WantsOps() override {
     return IsManaging() && (!in_pair_ || state_ == State::kWatch);
@@ -276,6 +281,7 @@ class Runtime final : public TapeListener {
   // A backward op asks for a storage of the open pair.
   void FollowAsk(int storage);
   void FollowStage(int stage);
+  void ObserveStage(int stage, torch::autograd::Node* node);
   bool FollowPlanFor(uint64_t signature, int ops);
   void EndPlanRun();
   // The candidate that is followed, or was in the last pair; nullptr if it is
@@ -360,6 +366,13 @@ class Runtime final : public TapeListener {
   std::atomic<bool> in_pair_ = false;
   std::atomic<int> device_ = 0;  // index of the one that the pair began on
   bool in_backward_ = false;
+  // The recorder is off until the backward pass is over.
+  bool is_unobserved_ = false;
+  BackwardGraph graph_;  // of the open pair
+  // The program's own hooks have saved tensors of the open pair.
+  std::atomic<bool> has_foreign_hooks_ = false;
+  // A backward pass, or a thread beside it, has written what a tape holds.
+  bool writes_in_backward_ = false;
   uint64_t covered_ = 0;  // hash of the tape that the report's coverage is of,
   int64_t covered_results_ = 0;  // and of the verifier, when it was found
   std::atomic<int64_t> foreign_saves_ = 0;  // since the last pair began

@@ -1,5 +1,7 @@
 // In a pair: recognising which of the known ones it is, and following its plan
 // for as long as it is that one.
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
@@ -44,7 +46,10 @@ void Runtime::FollowAsk(int storage) {
     return;
   }
   const int stages = tape_->stages.size();
-  if (watch_.Ask(storage, node.get()) == stages) FollowStage(stages);
+  if (watch_.Ask(storage, node.get()) == stages) {
+    FollowStage(stages);
+    ObserveStage(stages, node.get());
+  }
   tape_->follows_plan = plan_run_ != nullptr;
 }
 
@@ -84,6 +89,21 @@ void Runtime::FollowStage(int stage) {
   if (plan_run_ == nullptr) return;
   plan_run_->OnStage(stage);
   if (plan_run_->diverged()) EndPlanRun();
+}
+
+// Backward op `stage` begins, which `node` is: the recorder is off from the
+// first one on for as long as the pass can write nothing that recipes read.
+void Runtime::ObserveStage(int stage, torch::autograd::Node* node) {
+  if (stage == 0) {
+    is_unobserved_ = plan_run_ != nullptr && !writes_in_backward_ &&
+                     !has_foreign_hooks_ && !at::GradMode::is_enabled() &&
+                     !c10::impl::TorchDispatchModeTLS::any_modes_set() &&
+                     graph_.IsPlain(node);
+    if (is_unobserved_) EnableRecorder(false);
+  } else if (is_unobserved_ && !graph_.IsPlain(node)) {
+    is_unobserved_ = false;
+    EnableRecorder(true);
+  }
 }
 
 void Runtime::LogPlan() {

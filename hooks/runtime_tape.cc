@@ -319,7 +319,11 @@ void Runtime::NoteCopy(Tape* tape, int index, int copy) {
 
 void Runtime::OnForeignWrite(const at::Tensor& tensor) {
   const WorkScope own = watch_.kernels().MarkOwn();
-  residency_.BeforeForeignWrite(tensor.storage(), /*writer=*/nullptr);
+  if (residency_.BeforeForeignWrite(tensor.storage(), /*writer=*/nullptr) &&
+      (torch::autograd::get_current_graph_task_id() != -1 ||
+       owner_.load() != std::this_thread::get_id())) {
+    writes_in_backward_ = true;
+  }
 }
 
 void Runtime::OnUnseenWrite(const at::Tensor& tensor) {

@@ -157,6 +157,19 @@ def test_trap_gathered_parameters_go_under_a_plan(zygote: Zygote) -> None:
     assert done.steps("active") > 0
 
 
+def test_trap_hooks_that_come_later_write_what_recipes_read(zygote: Zygote) -> None:
+    done = zygote.same(
+        "writes.hooks_added_once_plans_are_followed",
+        {
+            "EBBTIDE_BUDGET": "17MiB",
+            "EBBTIDE_OFFLOAD_DIR": "none",
+            "EBBTIDE_TEST_PLANS": "2",
+        },
+    )
+    assert done.steps("active") > 12
+    assert done.replayed > 0
+
+
 def test_trap_a_written_input_that_was_spilled_is_relied_upon(zygote: Zygote) -> None:
     """A block that ebbtide freed was taken for one that the program had freed."""
     zygote.forced("writes.written_input_that_leaves")

@@ -254,6 +254,27 @@ def parameters_that_go_once_plans_are_followed(t: Trial) -> None:
         await_planner()
 
 
+def hooks_added_once_plans_are_followed(t: Trial) -> None:
+    """A backward pass that went unobserved begins to write what recipes read."""
+    factors = [torch.ones(WIDTH) for _ in range(4)]
+    weights = [leaf(WIDTH, WIDTH, seed=i) for i in range(4)]
+
+    def write(_: Tensor) -> None:
+        for factor in factors:
+            factor.add_(0.5)
+
+    def forward(step: int) -> Tensor:
+        x = data(ROWS, WIDTH, seed=step)
+        for factor, weight in zip(factors, weights, strict=True):
+            x = ((x @ weight + factor).sin() * x).tanh()
+        if step >= 12:
+            x.register_hook(write)
+        torch.empty(1 << 22)
+        return x.exp().sum()
+
+    t.train(weights, forward, steps=24)
+
+
 def leaf_given_other_data(t: Trial) -> None:
     """PyTorch saves a leaf as the variable that it is, not as its bytes."""
     w = leaf(ROWS, WIDTH)
