@@ -368,7 +368,7 @@ class Runtime final : public TapeListener {
   bool in_backward_ = false;
   // The recorder is off until the backward pass is over.
   bool is_unobserved_ = false;
-  BackwardGraph graph_;  // of the open pair
+  BackwardGraph graph_;  // nodes that the open pair reached
   // The program's own hooks have saved tensors of the open pair.
   std::atomic<bool> has_foreign_hooks_ = false;
   // A backward pass, or a thread beside it, has written what a tape holds.
