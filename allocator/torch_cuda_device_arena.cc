@@ -294,8 +294,15 @@ ArenaHistory::Context DeviceArena::ContextOf(const void* block) const {
 
 // One per piece of mapped addresses.
 void DeviceArena::AddSegments(std::vector<SegmentInfo>* segments) const {
-  std::vector<PageArena::Range> ranges;
-  pages_.WithMapped([&](auto mapped) { ranges = std::move(mapped); });
+  std::vector<PageArena::Range> blocks;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [block, what] : blocks_) {
+      auto* const begin = static_cast<char*>(const_cast<void*>(block));
+      blocks.push_back({begin, begin + what.size});
+    }
+  }
+  const std::vector<PageArena::Range> ranges = pages_.MappedOnce(blocks);
   std::lock_guard lock(mutex_);
   std::vector<std::pair<size_t, const Block*>> live;
   for (const auto& [block, what] : blocks_) {

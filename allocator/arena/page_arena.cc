@@ -321,4 +321,38 @@ void PageArena::WithMapped(
   visit(std::move(ranges));
 }
 
+std::vector<PageArena::Range> PageArena::MappedOnce(
+    absl::Span<const Range> live) const {
+  const std::lock_guard lock(mutex_);
+  const PageMap& pages = free_.pages();
+  std::vector<bool> is_live(pages.top());
+  for (const Range& block : live) {
+    const PageRange touched =
+        pages.RangeOf(block.begin - pages.base(), block.end - pages.base());
+    for (int64_t i = touched.first; i < touched.last && i < pages.top(); ++i) {
+      is_live[i] = true;
+    }
+  }
+  std::vector<bool> is_at_alias(pages.top());
+  for (int64_t i = 0; i < pages.top(); ++i) {
+    if (pages.IsMapped(i) && pages.PageAt(i) != i && is_live[i]) {
+      is_at_alias[pages.PageAt(i)] = true;
+    }
+  }
+  std::vector<int64_t> listed;
+  for (int64_t i = 0; i < pages.top(); ++i) {
+    const bool is_own = pages.IsMapped(i) && pages.PageAt(i) == i;
+    if (is_own ? is_live[i] || !is_at_alias[i]
+               : pages.IsMapped(i) && is_live[i]) {
+      listed.push_back(i);
+    }
+  }
+  std::vector<Range> ranges;
+  for (const PageRange& run : RunsOf(std::move(listed))) {
+    ranges.push_back({pages.base() + run.first * pages.page(),
+                      pages.base() + run.last * pages.page()});
+  }
+  return ranges;
+}
+
 }  // namespace ebbtide

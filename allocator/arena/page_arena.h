@@ -134,6 +134,9 @@ class PageArena {
   // Calls `visit` with the addresses that are mapped, in pieces that touch
   // nothing else, ascending, while the lock is held.
   void WithMapped(absl::FunctionRef<void(std::vector<Range>)> visit) const;
+  // The mapped addresses with each page once: at an alias that `live` touches,
+  // else at its own address. Pages that `live` touches at both are at both.
+  std::vector<Range> MappedOnce(absl::Span<const Range> live) const;
 
  private:
   friend class ArenaCheck;  // for the tests

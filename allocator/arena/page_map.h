@@ -58,6 +58,11 @@ class PageMap {
   bool IsMapped(int64_t index) const {
     return index < top() && pages_[index].is_mapped;
   }
+  // The number of the page that is mapped at `index`: its own unless that is an
+  // alias.
+  int64_t PageAt(int64_t index) const {
+    return pages_[index].alias_of < 0 ? index : pages_[index].alias_of;
+  }
   // Mapped here alone.
   bool IsOwn(int64_t index) const {
     return IsMapped(index) && pages_[index].alias_of < 0 &&

@@ -163,6 +163,23 @@ TEST_F(PageArenaTest, ABlockIsJoinedOfPartsOfPages) {
   EXPECT_EQ(pages_.aliases(), 2);
   EXPECT_EQ(pages_.mapped(), 3);
   EXPECT_TRUE(ArenaCheck::Holds(arena_));
+  // Each page is listed where it is in use, and twice only if it is at both.
+  const auto range = [](void* block, int64_t size) {
+    return PageArena::Range{static_cast<char*>(block),
+                            static_cast<char*>(block) + size};
+  };
+  const auto listed = [&](const std::vector<PageArena::Range>& live) {
+    int64_t bytes = 0;
+    for (const PageArena::Range& r : arena_.MappedOnce(live)) {
+      bytes += r.end - r.begin;
+    }
+    return bytes;
+  };
+  EXPECT_EQ(listed({}), 3 * kFakePage);
+  EXPECT_EQ(listed({range(middle, kFakePage)}), 3 * kFakePage);
+  EXPECT_EQ(listed({range(joined, 2 * kFakePage)}), 3 * kFakePage);
+  EXPECT_EQ(listed({range(joined, 2 * kFakePage), range(middle, kFakePage)}),
+            5 * kFakePage);
   Free(joined);
   Free(middle);
   // Its pages are free for all else.
