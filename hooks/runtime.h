@@ -282,6 +282,8 @@ class Runtime final : public TapeListener {
   void FollowAsk(int storage);
   void FollowStage(int stage);
   void ObserveStage(int stage, torch::autograd::Node* node);
+  // Ends the part of a backward pass that goes without the recorder.
+  void ObserveAgain();
   bool FollowPlanFor(uint64_t signature, int ops);
   void EndPlanRun();
   // The candidate that is followed, or was in the last pair; nullptr if it is

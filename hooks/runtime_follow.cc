@@ -101,9 +101,12 @@ void Runtime::ObserveStage(int stage, torch::autograd::Node* node) {
                      graph_.IsPlain(node);
     if (is_unobserved_) EnableRecorder(false);
   } else if (is_unobserved_ && !graph_.IsPlain(node)) {
-    is_unobserved_ = false;
-    EnableRecorder(true);
+    ObserveAgain();
   }
+}
+
+void Runtime::ObserveAgain() {
+  if (std::exchange(is_unobserved_, false)) EnableRecorder(true);
 }
 
 void Runtime::LogPlan() {

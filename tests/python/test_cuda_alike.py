@@ -31,6 +31,12 @@ def test_steps_that_only_look_alike() -> None:
     run_all(0, EACH)
 
 
+def test_a_backward_pass_that_fails_turns_the_recorder_on_again() -> None:
+    """The first op of the next step was not recorded, and tried one step later."""
+    with zygote(PROGRAM) as process:
+        run(process, 19, collections.Counter(), PROGRAM)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(EACH, ALL, 47))
 def test_many_steps_that_only_look_alike(first: int) -> None:
