@@ -72,7 +72,7 @@ def shape(args: argparse.Namespace, seed: int) -> list[str]:
 
 
 def away(command: Sequence[str], *, cached: bool = False) -> list[str]:
-    """The same job, its saved tensors offloaded by hooks of Python.
+    """Returns the command of the job with saved tensors offloaded by Python hooks.
 
     To the disk, or to a file in the page cache.
     """

@@ -71,7 +71,7 @@ class PlanState {
 
   // Once between Commits and Reverts.
   void Update();
-  // The same in three steps, between any of which changes may be reverted: most
+  // Update in three steps, between any of which changes may be reverted: most
   // changes of a search are rejected by the results of the first steps, and the
   // last takes most of the time if much is recomputed.
   void UpdateTime();   // rebuild_time, rebuilt

@@ -68,7 +68,7 @@ def python_comments(source: str) -> Iterator[Comment]:
 
 
 def docstrings(source: str) -> Iterator[list[Line]]:
-    """Those of the module, its classes and functions."""
+    """Yields the lines of each docstring of the module, its classes and functions."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, documented) and ast.get_docstring(node) is not None:

@@ -15,7 +15,7 @@
 //                it
 //   live[g][k]   bytes of values while op k runs (U)
 //   later[t][i]  op i is recomputed from stage t on
-// Of a profile with lanes, if values may be offloaded:
+// A profile with lanes whose values may be offloaded adds:
 //   off[v]       v goes to the host after the forward op that releases it
 //   gone[k][v]   all of it has left before instant k, a forward op or a stage
 //   asked[g][v]  its copy back starts in segment g or before; it counts from

@@ -213,7 +213,7 @@ void ModelBuilder::AddCapacity(std::vector<Term> copies, double rate,
   model_.mip.AddRow(-kInfinity, copies, rate * time);
 }
 
-// The same for copies back, where each stage is two steps: a restore requested
+// Adds the copies back, for which each stage is two steps: a restore requested
 // before it may be copied during its waiting and recomputation, and while it
 // runs.
 void ModelBuilder::AddWayBack() {
