@@ -6,6 +6,19 @@
 #include "planner/place_problem.h"
 
 namespace ebbtide {
+namespace {
+
+std::vector<PageArena::Range> RangesOf(const PageMap& pages,
+                                       const std::vector<PageRange>& runs) {
+  std::vector<PageArena::Range> ranges;
+  for (const PageRange& run : runs) {
+    ranges.push_back({pages.base() + run.first * pages.page(),
+                      pages.base() + run.last * pages.page()});
+  }
+  return ranges;
+}
+
+}  // namespace
 
 absl::Status PageArena::Reserve(Bytes size) {
   const std::lock_guard lock(mutex_);
@@ -312,13 +325,7 @@ void PageArena::WithMapped(
     absl::FunctionRef<void(std::vector<Range>)> visit) const {
   const std::lock_guard lock(mutex_);
   const PageMap& pages = free_.pages();
-  std::vector<Range> ranges;
-  for (const PageRange& run :
-       pages.Runs({0, pages.top()}, /*is_mapped=*/true)) {
-    ranges.push_back({pages.base() + run.first * pages.page(),
-                      pages.base() + run.last * pages.page()});
-  }
-  visit(std::move(ranges));
+  visit(RangesOf(pages, pages.Runs({0, pages.top()}, /*is_mapped=*/true)));
 }
 
 std::vector<PageArena::Range> PageArena::MappedOnce(
@@ -330,29 +337,20 @@ std::vector<PageArena::Range> PageArena::MappedOnce(
     const PageRange touched =
         pages.RangeOf(block.begin - pages.base(), block.end - pages.base());
     for (int64_t i = touched.first; i < touched.last && i < pages.top(); ++i) {
-      is_live[i] = true;
+      is_live[i] = pages.IsMapped(i);
     }
   }
   std::vector<bool> is_at_alias(pages.top());
   for (int64_t i = 0; i < pages.top(); ++i) {
-    if (pages.IsMapped(i) && pages.PageAt(i) != i && is_live[i]) {
-      is_at_alias[pages.PageAt(i)] = true;
-    }
+    const int64_t page = pages.PageAt(i);
+    if (is_live[i] && page != i) is_at_alias[page] = true;
   }
   std::vector<int64_t> listed;
   for (int64_t i = 0; i < pages.top(); ++i) {
     const bool is_own = pages.IsMapped(i) && pages.PageAt(i) == i;
-    if (is_own ? is_live[i] || !is_at_alias[i]
-               : pages.IsMapped(i) && is_live[i]) {
-      listed.push_back(i);
-    }
+    if (is_live[i] || (is_own && !is_at_alias[i])) listed.push_back(i);
   }
-  std::vector<Range> ranges;
-  for (const PageRange& run : RunsOf(std::move(listed))) {
-    ranges.push_back({pages.base() + run.first * pages.page(),
-                      pages.base() + run.last * pages.page()});
-  }
-  return ranges;
+  return RangesOf(pages, RunsOf(std::move(listed)));
 }
 
 }  // namespace ebbtide
