@@ -212,15 +212,14 @@ void Runtime::BeginBackward() {
       std::max(report_.peak_activations,
                live[static_cast<int>(Kind::kSaved)] + SavedFromOutside(*tape_));
   // Goes with the graph task, also where an exception ends it.
-  const std::shared_ptr<void> end(nullptr,
-                                  [tape = std::weak_ptr<Tape>(tape_)](void*) {
-                                    const RuntimeLock lock;
-                                    Runtime& runtime = Runtime::Global();
-                                    if (tape.lock() == runtime.tape_)
-                                      runtime.ObserveAgain();
-                                  });
+  const auto observe = [tape = std::weak_ptr<Tape>(tape_)](void*) {
+    const RuntimeLock lock;
+    Runtime& runtime = Runtime::Global();
+    if (tape.lock() == runtime.tape_) runtime.ObserveAgain();
+  };
   torch::autograd::Engine::get_default_engine().queue_callback(
-      [tape = std::weak_ptr<Tape>(tape_), end] {
+      [tape = std::weak_ptr<Tape>(tape_),
+       end = std::shared_ptr<void>(nullptr, observe)] {
         const RuntimeLock lock;
         const Busy busy;
         Runtime& runtime = Runtime::Global();

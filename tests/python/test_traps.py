@@ -5,6 +5,13 @@ import pytest
 from programs.trial import ROWS, WIDTH
 from same import FORCED, RECOMPUTE, SPILL, SPILLING, Zygote
 
+# Plans that recompute are followed from the third step or so.
+PLANNED = {
+    "EBBTIDE_BUDGET": "17MiB",
+    "EBBTIDE_OFFLOAD_DIR": "none",
+    "EBBTIDE_TEST_PLANS": "2",
+}
+
 
 def test_trap_control_two_unmanaged_runs_are_equal(zygote: Zygote) -> None:
     for threads in (1, 2):
@@ -148,11 +155,7 @@ def test_trap_gathered_parameters_go_under_a_plan(zygote: Zygote) -> None:
     """With FSDP2 in bfloat16 training died in its 15th or 27th step."""
     done = zygote.same(
         "writes.parameters_that_go_once_plans_are_followed",
-        {
-            "EBBTIDE_BUDGET": "17MiB",
-            "EBBTIDE_OFFLOAD_DIR": "none",
-            "EBBTIDE_TEST_PLANS": "2",
-        },
+        PLANNED,
     )
     assert done.steps("active") > 0
 
@@ -160,11 +163,7 @@ def test_trap_gathered_parameters_go_under_a_plan(zygote: Zygote) -> None:
 def test_trap_hooks_that_come_later_write_what_recipes_read(zygote: Zygote) -> None:
     done = zygote.same(
         "writes.hooks_added_once_plans_are_followed",
-        {
-            "EBBTIDE_BUDGET": "17MiB",
-            "EBBTIDE_OFFLOAD_DIR": "none",
-            "EBBTIDE_TEST_PLANS": "2",
-        },
+        PLANNED,
     )
     assert done.steps("active") > 12
     assert done.replayed > 0
